@@ -1,0 +1,35 @@
+# Every target sets itself up: scripts/setup finds a Python that runs, makes .venv and installs.
+BIN := .venv/bin
+export PYTHON
+
+.PHONY: demo test quick lint types bench docs clean setup
+.DEFAULT_GOAL := test
+
+setup:
+	@sh scripts/setup
+
+demo: setup ## the main job on real data: fits, comparison, checks and demo/report.html
+	$(BIN)/measurebayes analyse metr-th1.1 --models rasch two_pl -o demo/
+
+test: setup ## the whole suite, at most 10 minutes on two cores
+	$(BIN)/python -m pytest
+
+quick: setup ## what needs no sampler, at most 60 seconds
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+bench: setup ## measures this engine against the textbook programs; rewrites the table in README.md
+	$(BIN)/python benchmarks/run.py
+
+docs: setup ## rewrites docs/models/ from the model files
+	$(BIN)/python -m measurebayes.program.pages docs/models
+
+clean:
+	rm -rf .venv demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

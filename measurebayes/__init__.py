@@ -1,0 +1,126 @@
+"""Hierarchical Bayesian measurement models for AI-agent evaluations.
+
+>>> import measurebayes as mb  # doctest: +SKIP
+>>> runs = mb.load("metr-th1.1")  # doctest: +SKIP
+>>> fit = mb.fit("two_pl", runs, seed=1)  # doctest: +SKIP
+>>> mb.check(fit)  # doctest: +SKIP
+
+Public names are imported when they are first used, so that ``import measurebayes`` stays fast:
+jax, pymc, arviz, xarray and pandas take seconds to import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from measurebayes.backends import numpyro_model, pymc_model, simulate
+    from measurebayes.checks import calibrate, check
+    from measurebayes.compare import compare
+    from measurebayes.data import load, subset
+    from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
+    from measurebayes.estimands import item_parameters, score
+    from measurebayes.inference import fit
+    from measurebayes.inference.results import open_fit as open  # noqa: A004
+    from measurebayes.inference.results import save_fit as save
+    from measurebayes.program.describe import describe
+    from measurebayes.report import cite, report
+
+__version__ = "0.1.0"
+
+# public name -> (module, attribute there)
+_PUBLIC = {
+    "load": ("measurebayes.data", "load"),
+    "subset": ("measurebayes.data", "subset"),
+    "describe": ("measurebayes.program.describe", "describe"),
+    "simulate": ("measurebayes.backends", "simulate"),
+    "numpyro_model": ("measurebayes.backends", "numpyro_model"),
+    "pymc_model": ("measurebayes.backends", "pymc_model"),
+    "fit": ("measurebayes.inference", "fit"),
+    "open": ("measurebayes.inference.results", "open_fit"),
+    "save": ("measurebayes.inference.results", "save_fit"),
+    "score": ("measurebayes.estimands", "score"),
+    "item_parameters": ("measurebayes.estimands", "item_parameters"),
+    "check": ("measurebayes.checks", "check"),
+    "calibrate": ("measurebayes.checks", "calibrate"),
+    "compare": ("measurebayes.compare", "compare"),
+    "report": ("measurebayes.report", "report"),
+    "cite": ("measurebayes.report", "cite"),
+    "MeasureBayesError": ("measurebayes.errors", "MeasureBayesError"),
+    "InputError": ("measurebayes.errors", "InputError"),
+    "ModelError": ("measurebayes.errors", "ModelError"),
+    "CheckpointError": ("measurebayes.errors", "CheckpointError"),
+}
+
+__all__ = [
+    "CheckpointError",
+    "InputError",
+    "MeasureBayesError",
+    "ModelError",
+    "__version__",
+    "calibrate",
+    "check",
+    "cite",
+    "compare",
+    "describe",
+    "fit",
+    "item_parameters",
+    "load",
+    "numpyro_model",
+    "open",
+    "pymc_model",
+    "report",
+    "save",
+    "score",
+    "simulate",
+    "subset",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PUBLIC[name]
+    value = getattr(importlib.import_module(module), attribute)
+    # The import may have bound a subpackage of the same name (see _Package); that one stays.
+    return globals().setdefault(name, value)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+class _CallableModule(ModuleType):
+    """A subpackage that shares its name with the public function inside it."""
+
+    def _function(self) -> Any:
+        return self.__dict__[self.__name__.rpartition(".")[2]]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function()(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(self._function())
+
+
+class _Package(ModuleType):
+    """This package: makes subpackages named like a public function callable.
+
+    Importing ``measurebayes.compare`` makes Python bind the name ``compare`` here to the
+    subpackage, whatever was bound before. With this class ``mb.compare(...)`` and
+    ``mb.compare.loo`` both work, in any order of imports.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _PUBLIC and isinstance(value, ModuleType):
+            value.__class__ = _CallableModule
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
