@@ -110,7 +110,7 @@ class _CallableModule(ModuleType):
 
 
 class _Package(ModuleType):
-    """This package: makes subpackages named like a public function callable.
+    """The class of measurebayes itself: makes a subpackage named like a function callable.
 
     Importing ``measurebayes.compare`` makes Python bind the name ``compare`` here to the
     subpackage, whatever was bound before. With this class ``mb.compare(...)`` and

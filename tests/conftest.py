@@ -1,0 +1,69 @@
+"""Fixtures that all tests share, and the time that a test may take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FAST_SECONDS = 60  # a test that is not marked slow; slow ones: `timeout` in pyproject.toml
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in ("slow", "timeout")):
+            item.add_marker(pytest.mark.timeout(FAST_SECONDS))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The random numbers of a test: the same in every run."""
+    return np.random.default_rng(20260101)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of data sets that are read in place and not part of the project."""
+    default = ROOT.parent / "shared" / "data"
+    folder = Path(os.environ.get("MEASUREBAYES_SHARED_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"needs the data sets in {folder} (set MEASUREBAYES_SHARED_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def metr() -> Any:
+    """The bundled METR Time Horizon 1.1 counts."""
+    import measurebayes as mb
+
+    return mb.load("metr-th1.1")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Any:
+    """Small Rasch data with holes: 6 agents, 12 tasks in 4 families, 3 attempts a cell."""
+    import pandas as pd
+
+    import measurebayes as mb
+
+    rng = np.random.default_rng(7)
+    ability, difficulty = rng.normal(0, 1.5, 6), rng.normal(0, 1.5, 12)
+    agent, task = (x.ravel() for x in np.meshgrid(np.arange(6), np.arange(12), indexing="ij"))
+    seen = rng.random(agent.size) < 0.85
+    agent, task = agent[seen], task[seen]
+    chance = 1 / (1 + np.exp(difficulty[task] - ability[agent]))
+    return mb.load(
+        pd.DataFrame(
+            {
+                "agent": [f"agent {i}" for i in agent],
+                "task": [f"task {j:02d}" for j in task],
+                "family": [f"family {j // 3}" for j in task],
+                "attempts": 3,
+                "successes": rng.binomial(3, chance),
+            }
+        )
+    )
