@@ -1,0 +1,5 @@
+"""`python -m measurebayes`."""
+
+from measurebayes.cli import main
+
+main()

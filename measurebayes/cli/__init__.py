@@ -1,0 +1,10 @@
+"""The command line: the same functions as in Python, one file in and one file out a command."""
+
+from measurebayes.cli import data, fitting, models, results
+from measurebayes.cli.group import main
+
+for _module in (data, models, fitting, results):
+    for _command in _module.COMMANDS:
+        main.add_command(_command)
+
+__all__ = ["main"]

@@ -1,0 +1,68 @@
+"""Commands about data: data, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from measurebayes.cli.options import (
+    Command,
+    check_output,
+    json_option,
+    load_data,
+    output_option,
+    reader_options,
+)
+from measurebayes.cli.output import print_json, print_pairs, say
+
+
+@click.command("data", cls=Command)
+@click.argument("data")
+@reader_options
+@json_option
+def data_command(
+    data: str, reader: str | None, policy: str | None, columns: tuple[str, ...], as_json: bool
+) -> None:
+    """What DATA hold: counts, holes, saturated tasks."""
+    from measurebayes.data import summarise
+
+    show_summary(summarise(load_data(data, reader, policy, columns)), as_json)
+
+
+@click.command(cls=Command)
+@click.argument("data")
+@reader_options
+@json_option
+@output_option("File of the data set (.nc).")
+def load(
+    data: str,
+    reader: str | None,
+    policy: str | None,
+    columns: tuple[str, ...],
+    as_json: bool,
+    output: Path,
+) -> None:
+    """Read records, check them, and write a data set.
+
+    The file keeps where the data come from, and what was left out and why.
+    """
+    from measurebayes.data import save, summarise
+
+    check_output(output, [data])
+    runs = load_data(data, reader, policy, columns)
+    save(runs, output)
+    show_summary(summarise(runs), as_json)
+    say(f"wrote {output}")
+
+
+def show_summary(summary: dict[str, Any], as_json: bool) -> None:
+    """Print what `measurebayes.data.summarise` found."""
+    if as_json:
+        print_json(summary)
+    else:
+        print_pairs({key: value for key, value in summary.items() if value not in ({}, "")})
+
+
+COMMANDS = [data_command, load]

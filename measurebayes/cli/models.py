@@ -1,0 +1,53 @@
+"""Commands about models: models, describe, verify, copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from measurebayes.cli.group import CHECK_FAILED
+from measurebayes.cli.options import (
+    Command,
+    json_option,
+    load_data,
+    prior_values,
+    reader_options,
+)
+from measurebayes.cli.output import print_json, print_table, say
+from measurebayes.errors import InputError
+
+
+@click.command(cls=Command)
+@json_option
+def models(as_json: bool) -> None:
+    """List the bundled models."""
+    from measurebayes.program.registry import get_model, model_names
+
+    rows = [{"model": name, "title": get_model(name).title} for name in model_names()]
+    if as_json:
+        print_json([{**row, "priors": get_model(row["model"]).priors} for row in rows])
+    else:
+        print_table(rows)
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="MODEL")
+@click.argument("file", type=click.Path(path_type=Path))
+def copy(name: str, file: Path) -> None:
+    """Write the text of MODEL to FILE, to change it."""
+    from measurebayes.program.registry import get_model
+
+    source = get_model(name).source
+    if file.suffix != ".py" or not file.parent.is_dir() or file.exists():
+        raise InputError(
+            f"{str(file)!r} " + ("exists already" if file.exists() else "can't be a model file"),
+            where="FILE",
+            expected="a new name that ends in .py, in a folder that exists",
+            remedy=f"measurebayes copy {name} my_model.py",
+        )
+    file.write_text(source, encoding="utf-8")
+    say(f"wrote {file}; check it after each change with: measurebayes verify {file}")
+
+
+COMMANDS = [models, copy]

@@ -1,0 +1,221 @@
+"""Options that several commands share, and options that take several values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from measurebayes.errors import InputError
+
+AnyCommand = Callable[..., Any]
+
+
+class Several(click.Option):
+    """An option that takes one or more values: ``--models rasch two_pl``.
+
+    It ends at the next option, or at ``--``. May also be repeated. Needs `Command`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, multiple=True, **kwargs)
+
+
+class Command(click.Command):
+    """A command whose `Several` options take values up to the next option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse after repeating the option's name before each of its values."""
+        names = {n for p in self.params if isinstance(p, Several) for n in p.opts}
+        try:
+            return super().parse_args(ctx, repeat_names(args, names))
+        except click.MissingParameter as error:
+            if isinstance(error.param, click.Argument) and names.intersection(args):
+                used = ", ".join(sorted(names.intersection(args)))
+                error.message += f"{used} takes all values after it: write the others before it."
+            raise
+
+
+def repeat_names(args: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Write ``--name a b`` as ``--name a --name b`` for every option in `names`."""
+    names = set(names)
+    result: list[str] = []
+    name, first = "", False
+    for place, word in enumerate(args):
+        if word == "--":
+            return [*result, *args[place:]]
+        if word in names:
+            name, first = word, True
+        elif word.startswith("-") and not _is_number(word):
+            name = ""
+        elif name and not first:
+            result.append(name)
+        else:
+            first = False
+        result.append(word)
+    return result
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def json_option(command: AnyCommand) -> AnyCommand:
+    """Add --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(
+        command
+    )
+
+
+def reader_options(command: AnyCommand) -> AnyCommand:
+    """Add the options that say how to read DATA."""
+    for option in reversed(
+        [
+            click.option("--reader", help="Format of DATA, where it can't be told from the file."),
+            click.option("--policy", help="What an errored or limited run counts as."),
+            click.option(
+                "--column",
+                "columns",
+                multiple=True,
+                metavar="NAME=COLUMN",
+                help="Column of DATA that holds agent, task, ...: --column agent=model.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def sampling_options(command: AnyCommand) -> AnyCommand:
+    """Add the options of a fit."""
+    for option in reversed(
+        [
+            click.option(
+                "--backend",
+                type=click.Choice(["numpyro", "pymc"]),
+                default="numpyro",
+                show_default=True,
+            ),
+            click.option("--method", default="nuts", show_default=True),
+            click.option("--draws", type=click.IntRange(1), default=1000, show_default=True),
+            click.option("--tune", type=click.IntRange(1), default=1000, show_default=True),
+            click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
+            click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+            click.option(
+                "--prior",
+                "priors",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Replace a number of the model's PRIORS; may be repeated.",
+            ),
+            click.option("--quiet", is_flag=True, help="No progress bar."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def output_option(text: str, required: bool = True) -> Callable[[AnyCommand], AnyCommand]:
+    """Add -o/--output with its help text."""
+    return click.option(
+        "-o", "--output", type=click.Path(path_type=Path), required=required, help=text
+    )
+
+
+def load_data(source: str, reader: str | None, policy: str | None, columns: Sequence[str]) -> Any:
+    """Load DATA with the reader options that were given.
+
+    Raises
+    ------
+    InputError
+        An option can't be read, or the data can't.
+    """
+    from measurebayes.data import load
+
+    options: dict[str, Any] = {}
+    if policy is not None:
+        options["policy"] = policy
+    if columns:
+        options["columns"] = named_values(columns, "--column", "agent=model")
+    return load(source, reader=reader, **options)
+
+
+def named_values(words: Sequence[str], option: str, example: str) -> dict[str, str]:
+    """Read NAME=VALUE words.
+
+    Raises
+    ------
+    InputError
+        A word has no ``=`` or names something twice.
+    """
+    values: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value) or name in values:
+            raise InputError(
+                f"{option} {word!r}" + (f" gives {name!r} a second time" if name in values else ""),
+                where="the command line",
+                expected="NAME=VALUE, each name once",
+                remedy=f"write for example {option} {example}",
+            )
+        values[name] = value
+    return values
+
+
+def prior_values(words: Sequence[str]) -> dict[str, float]:
+    """Read the numbers of ``--prior NAME=VALUE``.
+
+    Raises
+    ------
+    InputError
+        A value is not a number.
+    """
+    priors = {}
+    for name, value in named_values(words, "--prior", "ability_sd=1.5").items():
+        try:
+            priors[name] = float(value)
+        except ValueError:
+            raise InputError(
+                f"--prior {name}={value}",
+                where="the command line",
+                expected="a number after =",
+                remedy=f"write for example --prior {name}=1.5",
+            ) from None
+    return priors
+
+
+def check_output(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a file that can't be written, before any work is done.
+
+    Raises
+    ------
+    InputError
+        The folder doesn't exist, the path is a folder, or the file is one of the inputs.
+    """
+    if not path.parent.is_dir():
+        raise InputError(
+            f"the folder {str(path.parent)!r} does not exist",
+            where=f"-o {path}",
+            expected="a folder that exists",
+            remedy=f"mkdir -p {path.parent}",
+        )
+    if path.is_dir():
+        raise InputError(
+            f"{str(path)!r} is a folder",
+            where=f"-o {path}",
+            expected="the name of a file",
+            remedy=f"write for example -o {path / 'result.nc'}",
+        )
+    if path.exists() and any(Path(i).exists() and path.samefile(i) for i in inputs):
+        raise InputError(
+            f"{str(path)!r} is also an input",
+            where=f"-o {path}",
+            expected="a file that is not read by the same command",
+            remedy="write another name after -o",
+        )

@@ -1,0 +1,156 @@
+"""Commands that read fits: check, compare, score, report, cite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from measurebayes.cli.group import CHECK_FAILED
+from measurebayes.cli.options import (
+    Command,
+    check_output,
+    json_option,
+    load_data,
+    output_option,
+    reader_options,
+)
+from measurebayes.cli.output import print_json, print_table, say
+from measurebayes.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@click.command(cls=Command)
+@click.argument("fit")
+@json_option
+@click.pass_context
+def check(ctx: click.Context, fit: str, as_json: bool) -> None:
+    """Has FIT converged, and does it predict its data?
+
+    Exit status 1 when a check fails.
+    """
+    import measurebayes as mb
+
+    table = mb.check(mb.open(fit))
+    if as_json:
+        print_json(table)
+    else:
+        print_table(table)
+    if not table["passed"].all():
+        ctx.exit(CHECK_FAILED)
+
+
+@click.command(cls=Command)
+@click.argument("fits", nargs=-1, required=True, metavar="FIT...")
+@click.option(
+    "--unit",
+    type=click.Choice(["cell", "task", "family", "agent"]),
+    default="cell",
+    show_default=True,
+    help="What is left out and predicted.",
+)
+@json_option
+@output_option("CSV file to write as well.", required=False)
+def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None) -> None:
+    """Leave-one-out comparison of fits, best first.
+
+    The fits must be of the same data. elpd is the expected log predictive density: higher is better.
+    """
+    import measurebayes as mb
+
+    if output is not None:
+        check_output(output, fits)
+    table = mb.compare(open_fits(fits), unit=unit)
+    if as_json:
+        print_json(table)
+    else:
+        print_table(table)
+    if output is not None:
+        table.to_csv(output)
+        say(f"wrote {output}")
+
+
+@click.command(cls=Command)
+@click.argument("data")
+@click.argument("fit")
+@reader_options
+@json_option
+@output_option("CSV file to write as well.", required=False)
+def score(
+    data: str,
+    fit: str,
+    reader: str | None,
+    policy: str | None,
+    columns: tuple[str, ...],
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Abilities of new agents on the tasks of FIT.
+
+    The agents need not be among those that were fitted; the tasks must be.
+    """
+    import measurebayes as mb
+
+    if output is not None:
+        check_output(output, [data, fit])
+    runs = load_data(data, reader, policy, columns)
+    table = mb.score(runs, mb.open(fit))
+    if as_json:
+        print_json(table)
+    else:
+        print_table(table)
+    if output is not None:
+        table.to_csv(output)
+        say(f"wrote {output}")
+
+
+@click.command(cls=Command)
+@click.argument("fits", nargs=-1, required=True, metavar="FIT...")
+@output_option("HTML file to write: one page with all it needs inside.")
+def report(fits: tuple[str, ...], output: Path) -> None:
+    """One HTML page about fits of the same data."""
+    import measurebayes as mb
+
+    check_output(output, fits)
+    opened = open_fits(fits)
+    comparison = mb.compare(opened) if len(opened) > 1 else None
+    mb.report(opened, path=str(output), comparison=comparison)
+    say(f"wrote {output}")
+
+
+@click.command(cls=Command)
+@click.argument("fit")
+def cite(fit: str) -> None:
+    """What to cite: model, data and programs."""
+    import measurebayes as mb
+
+    click.echo(mb.cite(mb.open(fit)))
+
+
+def open_fits(paths: Sequence[str]) -> dict[str, xr.DataTree]:
+    """Open fits under the names of their files, without the suffix.
+
+    Raises
+    ------
+    InputError
+        Two files have the same name.
+    """
+    import measurebayes as mb
+
+    names = [Path(path).stem for path in paths]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"two fits are called {twice!r}",
+            where=", ".join(p for p, n in zip(paths, names, strict=True) if n == twice),
+            expected="a different file name for each fit: it is the name in the table",
+            remedy=f"rename one of them, for example to {twice}_2.nc",
+        )
+    return {name: mb.open(path) for name, path in zip(names, paths, strict=True)}
+
+
+COMMANDS = [check, compare, score, report, cite]
