@@ -28,7 +28,7 @@ bench: setup ## measures this engine against the textbook programs; rewrites the
 	$(BIN)/python benchmarks/run.py
 
 docs: setup ## rewrites docs/models/ from the model files
-	$(BIN)/python -m measurebayes.program.pages docs/models
+	$(BIN)/python scripts/model_pages.py docs/models
 
 clean:
 	rm -rf .venv demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

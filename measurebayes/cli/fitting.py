@@ -133,7 +133,7 @@ def analyse(
         raise
     if as_json:
         print_json(analysis.as_dict())
-    if not analysis.converged:
+    if not analysis.all_converged:
         ctx.exit(CHECK_FAILED)
 
 

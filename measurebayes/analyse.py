@@ -1,0 +1,274 @@
+"""The whole chain: fit several models to one data set, check, compare and report them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import measurebayes as mb
+from measurebayes.errors import InputError, MeasureBayesError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from measurebayes.program.registry import ModelFile
+
+Say = Callable[[str], None]
+Show = Callable[["pd.DataFrame", str], None]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What `analyse` found, and the files that hold it.
+
+    Attributes
+    ----------
+    summary
+        What the data hold (`measurebayes.data.summarise`).
+    fits
+        The fit of every model.
+    checks
+        The table of checks of every model: name, passed, value, text.
+    comparison
+        Table of the models, best first; None for a single model.
+    converged
+        For every model, whether its sampling converged.
+    reused
+        Models whose fit was found in the folder.
+    files
+        What was written, by content.
+    """
+
+    summary: dict[str, Any]
+    fits: dict[str, xr.DataTree]
+    checks: dict[str, pd.DataFrame]
+    comparison: pd.DataFrame | None
+    converged: dict[str, bool]
+    reused: list[str]
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all_converged(self) -> bool:
+        """Whether the sampling of every model converged."""
+        return all(self.converged.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all but the draws, for JSON."""
+        return {
+            "data": self.summary,
+            "converged": self.converged,
+            "reused": self.reused,
+            "checks": self.checks,
+            "comparison": self.comparison,
+            "files": self.files,
+        }
+
+
+def analyse(
+    runs: xr.Dataset,
+    models: Sequence[str],
+    folder: str | Path,
+    *,
+    priors: Mapping[str, float] | None = None,
+    say: Say = print,
+    show: Show | None = None,
+    **settings: Any,
+) -> Analysis:
+    """Fit every model to the data, check each fit, compare them and write a report.
+
+    Writes ``MODEL.nc`` and ``checks_MODEL.csv`` for every model, ``comparison.csv`` where there
+    are two or more, and ``report.html``. A fit found in the folder with the same data, model and
+    settings is used again; one that was interrupted goes on from its checkpoint.
+
+    Parameters
+    ----------
+    runs
+        Data, as `measurebayes.load` returns them.
+    models
+        Names of bundled models, or paths of model files.
+    folder
+        Where to write; it is made if its parent exists.
+    priors
+        Numbers to replace in the models' priors; each must belong to at least one of them.
+    say
+        Is given messages about what happens.
+    show
+        Is given each table and its title as soon as it is there.
+    **settings
+        Passed on to `measurebayes.fit`: backend, method, draws, tune, chains, seed, progress.
+
+    Returns
+    -------
+    Analysis
+
+    Raises
+    ------
+    InputError
+        Models, data or folder can't be used; nothing is written then.
+    """
+    from measurebayes.data import summarise, validate_for_fit
+
+    folder = Path(folder)
+    chosen = _models(models)
+    changes = {name: _own_priors(model, priors) for name, model in chosen.items()}
+    _all_used(priors, changes)
+    validate_for_fit(runs)
+    folder = _made(folder)
+
+    summary = summarise(runs)
+    _show_summary(summary, show)
+    fits: dict[str, xr.DataTree] = {}
+    checks: dict[str, pd.DataFrame] = {}
+    converged: dict[str, bool] = {}
+    reused: list[str] = []
+    files: dict[str, str] = {}
+    for name, model in chosen.items():
+        file = folder / f"{name}.nc"
+        found = _found(file, model, runs, changes[name], settings)
+        if found is not None:
+            say(f"{name}: used the fit in {file}: same data, model and settings")
+            reused.append(name)
+        fits[name] = found or _fitted(file, model, runs, changes[name], say, settings)
+        table, converged[name] = _checked(fits[name])
+        checks[name] = table
+        table.to_csv(folder / f"checks_{name}.csv", index=False)
+        files |= {f"fit {name}": str(file), f"checks {name}": str(folder / f"checks_{name}.csv")}
+        if show is not None:
+            show(table, f"Checks of {name}")
+    comparison = mb.compare(fits) if len(fits) > 1 else None
+    if comparison is not None:
+        comparison.to_csv(folder / "comparison.csv")
+        files["comparison"] = str(folder / "comparison.csv")
+        if show is not None:
+            show(comparison, "Leave-one-out comparison, best first (higher elpd is better)")
+    page = folder / "report.html"
+    mb.report(fits, path=str(page), comparison=comparison, checks=checks)
+    files["report"] = str(page)
+    return Analysis(summary, fits, checks, comparison, converged, reused, files)
+
+
+def _models(models: Sequence[str]) -> dict[str, ModelFile]:
+    from measurebayes.program.registry import get_model
+
+    chosen: dict[str, ModelFile] = {}
+    for text in models:
+        model = get_model(text)
+        if model.name in chosen:
+            raise InputError(
+                f"two models are called {model.name!r}",
+                where="models",
+                expected="different names: a model's name is the name of its file",
+                remedy="name each model once, or copy the file under another name",
+            )
+        chosen[model.name] = model
+    if not chosen:
+        raise InputError("no model", where="models", remedy="name at least one, such as rasch")
+    return chosen
+
+
+def _own_priors(model: ModelFile, priors: Mapping[str, float] | None) -> dict[str, float]:
+    own = {name: value for name, value in (priors or {}).items() if name in model.priors}
+    model.with_priors(own)  # refuses values that can't be
+    return own
+
+
+def _all_used(
+    priors: Mapping[str, float] | None, changes: Mapping[str, Mapping[str, float]]
+) -> None:
+    unused = [n for n in priors or {} if not any(n in own for own in changes.values())]
+    if unused:
+        raise InputError(
+            f"prior {unused[0]!r}",
+            where="priors",
+            expected=f"a prior of one of the models {', '.join(changes)}",
+            remedy=f"`measurebayes describe {next(iter(changes))} DATA` lists its priors",
+        )
+
+
+def _made(folder: Path) -> Path:
+    if not folder.parent.is_dir() or (folder.exists() and not folder.is_dir()):
+        raise InputError(
+            f"{str(folder)!r} "
+            + ("is not a folder" if folder.exists() else "has a parent folder that does not exist"),
+            where="the folder to write into",
+            expected="a folder, or a new name in a folder that exists",
+            remedy=f"mkdir -p {folder.parent}" if not folder.exists() else "name another folder",
+        )
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _show_summary(summary: Mapping[str, Any], show: Show | None) -> None:
+    if show is None:
+        return
+    import pandas as pd
+
+    keys = (
+        "agents tasks families cells holes attempts successes always_solved never_solved "
+        "unattempted_tasks"
+    ).split()
+    known = {key: summary[key] for key in keys if summary.get(key) is not None}
+    title = "Data: " + (str(summary.get("title") or summary.get("name") or "") or "no name")
+    show(pd.DataFrame([known]), title)
+
+
+def _found(
+    file: Path,
+    model: ModelFile,
+    runs: xr.Dataset,
+    priors: Mapping[str, float],
+    settings: Mapping[str, Any],
+) -> xr.DataTree | None:
+    """Return the fit in `file` if it is the one that would be made."""
+    from measurebayes.data import fingerprint
+
+    if not file.exists():
+        return None
+    try:
+        fit = mb.open(str(file))
+    except MeasureBayesError:
+        return None  # half written by another program, or no fit at all: it is made anew
+    wanted = {
+        "model_sha256": model.sha256,
+        "data_fingerprint": fingerprint(runs),
+        "measurebayes_version": mb.__version__,
+        **{key: settings[key] for key in _SETTINGS if key in settings},
+    }
+    same = all(fit.attrs.get(key) == value for key, value in wanted.items())
+    if not same or json.loads(fit.attrs["priors"]) != model.with_priors(priors):
+        return None
+    return fit
+
+
+_SETTINGS = ("backend", "method", "draws", "tune", "chains", "seed")
+
+
+def _fitted(
+    file: Path,
+    model: ModelFile,
+    runs: xr.Dataset,
+    priors: Mapping[str, float],
+    say: Say,
+    settings: Mapping[str, Any],
+) -> xr.DataTree:
+    checkpoint = Path(f"{file}.part")
+    say(f"{model.name}: {'going on from ' + str(checkpoint) if checkpoint.exists() else 'fitting'}")
+    fit = mb.fit(
+        model, runs, priors=priors or None, checkpoint=str(checkpoint), resume=True, **settings
+    )
+    mb.save(fit, str(file))
+    checkpoint.unlink(missing_ok=True)
+    return fit
+
+
+def _checked(fit: xr.DataTree) -> tuple[pd.DataFrame, bool]:
+    """Return the table of checks, and whether those of the sampling all passed."""
+    from measurebayes.checks import convergence
+
+    table = mb.check(fit)
+    sampling = {check.name for check in convergence(fit)}
+    return table, bool(table.loc[table["name"].isin(sampling), "passed"].all())

@@ -1,0 +1,110 @@
+"""Writes what the documents take from the code: docs/models/ and the module map.
+
+python scripts/documents.py
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from measurebayes.program.registry import ModelFile, get_model, model_names
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "models"
+CODE_SECTIONS = ("Equation",)
+
+
+def page(model: ModelFile) -> str:
+    """Return the page of a model, in Markdown."""
+    parts = [
+        f"# {model.name}",
+        f"*{model.title}*",
+        f"Made from [models/{model.name}.py](../../models/{model.name}.py) by `make docs`.",
+    ]
+    for head, body in model.sections.items():
+        parts += [f"## {head}", f"```text\n{body}\n```" if head in CODE_SECTIONS else body]
+    parts += ["## Priors", prior_table(model), "## The model text"]
+    parts += [f"```python\n{model_text(model.source)}\n```", "## Use"]
+    parts += [
+        f'```python\nfit = mb.fit("{model.name}", runs, seed=1)\n```',
+        "```sh\n"
+        f"measurebayes describe {model.name} DATA\n"
+        f"measurebayes fit {model.name} DATA --seed 1 -o {model.name}.nc\n"
+        f"measurebayes copy {model.name} my_model.py\n"
+        "```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def prior_table(model: ModelFile) -> str:
+    """Return names, numbers and the comments that stand beside them in the file."""
+    comments = dict(re.findall(r'^    "(\w+)": [^#\n]*#\s*(.*)$', model.source, re.MULTILINE))
+    lines = ["| name | value | meaning |", "|---|---|---|"]
+    lines += [f"| `{n}` | {v:g} | {comments.get(n, '')} |" for n, v in model.priors.items()]
+    return "\n".join(lines)
+
+
+def model_text(source: str) -> str:
+    """Return the file from `model` on."""
+    return source[source.index("def model(") :].strip()
+
+
+def index(models: list[ModelFile]) -> str:
+    """Return the page that lists the models."""
+    lines = [f"- [{m.name}]({m.name}.md): {m.title}" for m in models]
+    return "# Models\n\nMade from the files in `models/` by `make docs`.\n\n" + "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Return all pages: file name -> text."""
+    models = [get_model(name) for name in model_names()]
+    return {"README.md": index(models), **{f"{m.name}.md": page(m) for m in models}}
+
+
+def module_map() -> str:
+    """Return a line for every module: its path and the first line of its docstring."""
+    files = sorted([*(ROOT / "measurebayes").rglob("*.py"), *(ROOT / "models").glob("*.py")])
+    return "\n".join(f"- `{f.relative_to(ROOT).as_posix()}`: {first_line(f)}" for f in files)
+
+
+def first_line(file: Path) -> str:
+    """Return the first line of a module's docstring."""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    return text.splitlines()[0] if text else "(no docstring)"
+
+
+def between_markers(text: str, name: str, new: str) -> str:
+    """Replace what stands between ``<!-- name: begin -->`` and ``<!-- name: end -->``."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    head, _, rest = text.partition(begin)
+    _, found, tail = rest.partition(end)
+    if not found:
+        raise ValueError(f"the markers {begin} and {end} are not both there")
+    return f"{head}{begin}\n{new}\n{end}{tail}"
+
+
+def documents() -> dict[Path, str]:
+    """Return every document that is made from the code, or has a part that is."""
+    architecture = ROOT / "ARCHITECTURE.md"
+    text = architecture.read_text(encoding="utf-8")
+    return {
+        architecture: between_markers(text, "module map", module_map()),
+        **{PAGES / name: text for name, text in pages().items()},
+    }
+
+
+def main() -> None:
+    """Write the documents, and remove pages of models that are gone."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    written = documents()
+    for page_file in PAGES.glob("*.md"):
+        if page_file not in written:
+            page_file.unlink()
+    for file, text in written.items():
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
