@@ -1,0 +1,150 @@
+"""Load records from a bundled name, a file or a DataFrame, whatever their format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from measurebayes.data.catalogue import BUNDLED
+from measurebayes.data.provenance import sha256
+from measurebayes.data.readers import READERS, Reader
+from measurebayes.data.readers.base import delimiter_of
+from measurebayes.data.schema import validate
+from measurebayes.data.source import Source, file_source, frame_source
+from measurebayes.data.store import open_saved
+from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+if TYPE_CHECKING:
+    Loadable = str | os.PathLike[str] | pd.DataFrame | xr.Dataset
+
+_PROVENANCE = ("title", "source", "licence", "citation")
+
+
+def load(path_or_name: Loadable, reader: str | None = None, **reader_options: Any) -> xr.Dataset:
+    """Load records of attempts into the one layout that all models read.
+
+    Parameters
+    ----------
+    path_or_name : str, path, pandas.DataFrame or xarray.Dataset
+        Name of a bundled data set (`measurebayes.data.bundled_names()`), path of a file of
+        records or of a netCDF file written by `measurebayes.data.save`, a long or wide DataFrame,
+        or a Dataset, which is only checked.
+    reader : str, optional
+        Format: "long", "wide", "metr" or "pyirt". Told from the content where None.
+    **reader_options
+        Options of the reader (see docs/data.md), and for any reader `name`, `title`, `source`,
+        `licence` and `citation`, which are stored with the data.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims cell, agent, task, family and, where people were timed, timing; see
+        measurebayes.data.schema. Human times are in minutes.
+
+    Raises
+    ------
+    InputError
+        Saying what was found, where, what was expected, and what to type next.
+
+    Examples
+    --------
+    >>> import measurebayes as mb
+    >>> runs = mb.load("metr-th1.1")
+    >>> int(runs["attempts"].sum())
+    27119
+    """
+    if isinstance(path_or_name, xr.Dataset):
+        _no_options(reader, reader_options, "a Dataset")
+        return validate(path_or_name)
+    if isinstance(path_or_name, str) and path_or_name in BUNDLED:
+        _no_options(reader, reader_options, f"the bundled data {path_or_name!r}")
+        return BUNDLED[path_or_name]()
+    about = {key: str(reader_options.pop(key)) for key in _about(reader_options)}
+    source = _source(path_or_name, reader_options)
+    if source.kind == "netcdf":
+        _no_options(reader, reader_options, "a netCDF file written by measurebayes")
+        return open_saved(source.file).assign_attrs(about)
+    chosen = _named(reader) if reader is not None else _recognised(source, reader_options)
+    dataset = chosen.read(source, chosen.complete(reader_options))
+    return dataset.assign_attrs(_attributes(source, chosen, about))
+
+
+def _about(options: Mapping[str, Any]) -> list[str]:
+    return [key for key in ("name", *_PROVENANCE) if options.get(key) is not None]
+
+
+def _no_options(reader: str | None, options: Mapping[str, Any], what: str) -> None:
+    given = [*([f"reader={reader!r}"] if reader is not None else []), *options]
+    if given:
+        raise InputError(
+            f"{what} is read as it is, but {listed(given)} was given",
+            where="load",
+            expected="no reader and no reader options",
+            remedy="leave them out; to read a file of that name, write its path: ./NAME",
+        )
+
+
+def _source(path_or_name: Any, options: Mapping[str, Any]) -> Source:
+    if isinstance(path_or_name, pd.DataFrame):
+        return frame_source(path_or_name)
+    if not isinstance(path_or_name, str | os.PathLike):
+        raise InputError(
+            f"the records are a {type(path_or_name).__name__}",
+            where="load",
+            expected="a bundled name, a path, a pandas.DataFrame or an xarray.Dataset",
+            remedy="pandas.DataFrame(records) makes a table of a list of records",
+        )
+    delimiter = delimiter_of(options) if "delimiter" in options else ","
+    return file_source(Path(path_or_name), delimiter)
+
+
+def _named(reader: str) -> Reader:
+    if reader not in READERS:
+        raise InputError(
+            f"there is no reader {shown(reader)}",
+            where="argument reader",
+            expected=f"one of: {', '.join(READERS)}",
+            remedy=did_you_mean(str(reader), READERS),
+        )
+    return READERS[reader]
+
+
+def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
+    found = [reader for reader in READERS.values() if reader.recognises(source)]
+    if len(found) == 1:
+        return found[0]
+    # A header with some of a long table's names, or with a mapping of names, is meant as one; its
+    # reader says best what is missing.
+    long_names = {"task", "success", "successes", "attempts"} & set(source.names)
+    if source.kind != "jsonl" and not found and ("columns" in options or long_names):
+        return READERS["long"]
+    what = "keys of the first line" if source.kind == "jsonl" else "columns"
+    fitting = ("metr", "pyirt") if source.kind == "jsonl" else ("long", "wide")
+    raise InputError(
+        "the format can't be told from the content: "
+        + (f"it fits {' and '.join(r.name for r in found)}" if found else "it fits no reader"),
+        where=f"{source.name}, {what}: {listed(source.names, 8)}",
+        expected=" or ".join(f"{READERS[name].title} ({name})" for name in fitting),
+        remedy=" or ".join(f"reader={name!r}" for name in fitting)
+        + (
+            "; other names of columns: columns={'agent': ..., 'task': ..., 'success': ...}"
+            if "long" in fitting
+            else ""
+        ),
+    )
+
+
+def _attributes(source: Source, reader: Reader, about: Mapping[str, str]) -> dict[str, str]:
+    attributes = dict.fromkeys(_PROVENANCE, "")
+    attributes |= {
+        "name": source.path.name if source.path else source.name,
+        "source": str(source.path.name) if source.path else source.name,
+        "sha256": sha256([source.path]) if source.path else "",
+        "reader": reader.name,
+    }
+    return attributes | dict(about)

@@ -1,0 +1,213 @@
+"""What each reader is made of: a table of columns, a table of options, and two functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+
+from measurebayes.data.source import Source
+from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column (or key) that a reader knows.
+
+    Parameters
+    ----------
+    name : str
+        Its exact name; no other spelling is guessed.
+    required : str
+        "yes", "no", or the condition under which it is.
+    meaning : str
+        What it holds, and in which unit.
+    """
+
+    name: str
+    required: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a reader.
+
+    Parameters
+    ----------
+    name : str
+        Keyword of `measurebayes.load`.
+    default : object
+        Its value where it is not given.
+    meaning : str
+        What it does.
+    choices : tuple of str
+        The values that it may have; empty for any.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format of records.
+
+    Parameters
+    ----------
+    name : str
+        For `measurebayes.load(..., reader=name)`.
+    title : str
+        One line that says what the format is.
+    columns : tuple of Column
+        All columns that it knows.
+    options : tuple of Option
+        All options that it knows.
+    recognises : callable
+        Tells from the start of a file whether it is of this format beyond doubt.
+    read : callable
+        Makes a Dataset from a Source and the complete options.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    options: tuple[Option, ...]
+    recognises: Callable[[Source], bool]
+    read: Callable[[Source, Mapping[str, Any]], xr.Dataset]
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options with defaults filled in.
+
+        Raises
+        ------
+        InputError
+            Where an option is unknown or has a value that it may not have.
+        """
+        options = {option.name: option for option in self.options}
+        for name, value in given.items():
+            if name not in options:
+                raise InputError(
+                    f"the reader {self.name!r} has no option {shown(name)}",
+                    where="reader options",
+                    expected=f"one of: {', '.join(options) or 'none'}",
+                    remedy=did_you_mean(name, options),
+                )
+            choices = options[name].choices
+            if choices and value not in choices and value is not None:
+                raise InputError(
+                    f"the option {name} is {shown(value)}",
+                    where=f"options of the reader {self.name!r}",
+                    expected=f"one of {listed(choices)}",
+                    remedy=did_you_mean(str(value), choices),
+                )
+        return {name: given.get(name, option.default) for name, option in options.items()}
+
+
+# Options that several readers share
+COLUMNS = Option(
+    "columns",
+    None,
+    "other names of columns in the file: a mapping from the names of this table to the file's, "
+    'or text such as "agent=model,task=item"',
+)
+STRIP = Option("strip", False, "take leading and trailing blanks off labels (else they are errors)")
+DELIMITER = Option("delimiter", ",", "what stands between the columns of a CSV file, one character")
+
+
+def truth(value: Any, name: str) -> bool:
+    """Parse a yes-or-no option, which a command line gives as text."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).casefold()
+    if text in ("true", "yes", "1", "false", "no", "0"):
+        return text in ("true", "yes", "1")
+    raise InputError(
+        f"the option {name} is {shown(value)}", where="reader options", expected="true or false"
+    )
+
+
+def name_list(value: Any) -> list[str]:
+    """Parse an option that lists names; a command line gives them with commas between."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return [str(name) for name in value]
+
+
+def delimiter_of(options: Mapping[str, Any]) -> str:
+    """Parse the option `delimiter`."""
+    value = str(options["delimiter"])
+    value = {"\\t": "\t", "tab": "\t"}.get(value, value)
+    if len(value) != 1 or not value.isascii() or value in '"\r\n\0':
+        raise InputError(
+            f"the option delimiter is {shown(value)}",
+            where="reader options",
+            expected='one character, such as "," ";" or "\\t"',
+        )
+    return value
+
+
+def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str, str]:
+    """Name in the file of each known column that the file has.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    known : sequence of str
+        Names that the reader knows.
+    mapping : mapping or str, optional
+        The option `columns`.
+
+    Returns
+    -------
+    dict
+        Known name -> name in the file.
+
+    Raises
+    ------
+    InputError
+        Where the mapping names a column that the reader or the file doesn't have.
+    """
+    given = _mapping(mapping)
+    for name, column in given.items():
+        if name not in known:
+            raise InputError(
+                f"the reader has no column {shown(name)}",
+                where="option columns",
+                expected=f"names among: {', '.join(known)}",
+                remedy=did_you_mean(name, known) or "columns={'agent': 'name in the file', ...}",
+            )
+        if column not in source.names:
+            raise InputError(
+                f"the file has no column {shown(column)}",
+                where=f"{source.name}, header",
+                expected=f"the column that the option columns gives for {name!r}; the file has: "
+                f"{listed(source.names, 12)}",
+                remedy=did_you_mean(column, source.names),
+            )
+    taken = set(given.values())
+    own = {name: name for name in known if name in source.names and name not in taken}
+    return {**own, **given}
+
+
+def _mapping(value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return {str(name): str(column) for name, column in value.items()}
+    pairs = [part.partition("=") for part in str(value).split(",")]
+    if not all(name.strip() and column.strip() for name, _, column in pairs):
+        raise InputError(
+            f"the option columns is {shown(value)}",
+            where="reader options",
+            expected="name=column pairs with commas between",
+            remedy='columns="agent=model,task=item"',
+        )
+    return {name.strip(): column.strip() for name, _, column in pairs}

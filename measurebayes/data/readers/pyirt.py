@@ -1,0 +1,118 @@
+"""py-irt files: JSON lines, one object an agent with its responses by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.data import values
+from measurebayes.data.build import CellCounts, build_dataset
+from measurebayes.data.readers.base import STRIP, Column, Reader, truth
+from measurebayes.data.source import Source, json_lines
+from measurebayes.data.values import MISSING, Labels, encode_values
+from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+TABLE = (
+    Column("subject_id", "yes", "label of the agent"),
+    Column("responses", "yes", "object: task -> 0, 1, true or false; null for not attempted"),
+)
+OPTIONS = (STRIP,)
+
+
+def recognises(source: Source) -> bool:
+    """Tell whether the first line has the two keys."""
+    return source.kind == "jsonl" and {"subject_id", "responses"} <= set(source.names)
+
+
+def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
+    """Read a py-irt file; see TABLE and OPTIONS."""
+    if source.kind != "jsonl":
+        raise InputError(
+            f"the file is {source.kind}",
+            where=source.name,
+            expected='JSON lines: {"subject_id": "...", "responses": {"task": 1, ...}}',
+            remedy="choose another reader",
+        )
+    strip = truth(options["strip"], "strip")
+    agents = Labels(lambda value: values.label(value, strip))
+    tasks = Labels(lambda value: values.label(value, strip))
+    cells = CellCounts()
+    holes = records = 0
+    for number, record in json_lines(source):
+        where = f"{source.name}, line {number}"
+        responses = _responses(record, where)
+        known = len(agents.names)
+        place = encode_values([record["subject_id"]], lambda _, w=where: f"{w}, key 'subject_id'")  # type: ignore[misc]
+        agent = int(agents.encode(place)[0])
+        if agent < known:
+            raise InputError(
+                f"the agent {shown(agents.names[agent])} stands on more than one line",
+                where=where,
+                expected="one line for each agent",
+                remedy="rename one of them, or join their responses; repeated attempts belong in "
+                "a long table",
+            )
+        task, result = _encoded(responses, where, tasks)
+        done = result != MISSING
+        size = int(done.sum())
+        cells.add(np.full(size, agent), task[done], result[done], np.ones(size, np.int64))
+        holes += result.size - size
+        records += size
+    return build_dataset(
+        agents.names,
+        tasks.names,
+        cells.table(),
+        attrs={
+            "name": source.name,
+            "status_counts": {"records": records, "null": holes},
+            "dropped": {"null": holes} if holes else {},
+        },
+    )
+
+
+def _responses(record: dict[str, Any], where: str) -> dict[str, Any]:
+    for key in ("subject_id", "responses"):
+        if key not in record:
+            raise InputError(
+                f"the object has no key {key!r}",
+                where=where,
+                expected=f"keys subject_id and responses; it has {listed(record)}",
+                remedy=did_you_mean(key, record) or "repair or remove this line",
+            )
+    responses = record["responses"]
+    if not isinstance(responses, dict):
+        raise InputError(
+            f"the responses are a {type(responses).__name__}",
+            where=f"{where}, key 'responses'",
+            expected='an object: {"task": 0 or 1, ...}',
+            remedy="repair or remove this line",
+        )
+    return responses
+
+
+def _encoded(responses: dict[str, Any], where: str, tasks: Labels) -> tuple[np.ndarray, np.ndarray]:
+    names = list(responses)
+    place = lambda row: f"{where}, response to {shown(names[row])}"  # noqa: E731
+    task = tasks.encode(encode_values(names, place))
+    result = values.parse(encode_values(list(responses.values()), place), values.outcome, np.int64)
+    if np.unique(task).size < task.size:
+        raise InputError(
+            "task names differ only in leading or trailing blanks",
+            where=where,
+            expected="each task once on a line",
+            remedy="rename or remove one of them",
+        )
+    return task, result
+
+
+READER = Reader(
+    name="pyirt",
+    title="py-irt file: JSON lines with subject_id and responses",
+    columns=TABLE,
+    options=OPTIONS,
+    recognises=recognises,
+    read=read,
+)

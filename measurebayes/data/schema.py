@@ -1,0 +1,255 @@
+"""The one layout of data that all models read: names, dims, dtypes, and the test of both.
+
+======================== ========= ============== ==============================================
+name                     dim       dtype          meaning
+======================== ========= ============== ==============================================
+agent, task, family      own dim   str            labels (coordinates), each one once
+agent_index, task_index  cell      int64          position of the cell's agent and task
+attempts, successes      cell      int64          1 <= attempts, 0 <= successes <= attempts
+family_index             task      int64          position of the task's family
+source                   task      str            suite that the task comes from; "" unknown
+human_minutes            task      float64        time a person takes, minutes; NaN unknown
+minutes_kind             task      str            how the time is known (baseline, ...); ""
+task_weight              task      float64        1 / sqrt(number of tasks in the family)
+release_date             agent     datetime64[ns] day of release; NaT unknown
+timing_task_index        timing    int64          task of a timed human attempt (optional)
+timing_minutes           timing    float64        its duration, minutes
+timing_success           timing    int64          1 where the person succeeded, else 0
+======================== ========= ============== ==============================================
+
+Only pairs of agent and task with at least one attempt have a cell; cells are sorted by
+(agent_index, task_index). A task or an agent without attempts stays as a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+LABELS = ("agent", "task", "family")
+# variable -> (dim, kind of dtype)
+VARIABLES = {
+    "agent_index": ("cell", "i8"),
+    "task_index": ("cell", "i8"),
+    "attempts": ("cell", "i8"),
+    "successes": ("cell", "i8"),
+    "family_index": ("task", "i8"),
+    "source": ("task", "U"),
+    "human_minutes": ("task", "f8"),
+    "minutes_kind": ("task", "U"),
+    "task_weight": ("task", "f8"),
+    "release_date": ("agent", "M8[ns]"),
+}
+TIMING = {
+    "timing_task_index": ("timing", "i8"),
+    "timing_minutes": ("timing", "f8"),
+    "timing_success": ("timing", "i8"),
+}
+# variable -> the labels that its numbers point to
+POINTERS = {
+    "agent_index": "agent",
+    "task_index": "task",
+    "family_index": "family",
+    "timing_task_index": "task",
+}
+MAX_COUNT = 2**31 - 1  # keeps every sum of counts far inside int64
+EACH_TASK_ITS_OWN = "each task its own"
+
+
+def label_problem(label: str) -> str | None:
+    """Say what is wrong with a label of an agent, task or family; None where it is usable."""
+    if not label.strip():
+        return "is blank"
+    if label != label.strip():
+        return "has leading or trailing blanks"
+    if any(ord(character) < 32 or ord(character) == 127 for character in label):
+        return "contains a control character"
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in label):
+        return "contains half of a surrogate pair, which is not a character"
+    return None
+
+
+def validate(dataset: xr.Dataset) -> xr.Dataset:
+    """Check that a dataset keeps the rules of the schema.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Data in the layout described in this module.
+
+    Returns
+    -------
+    xarray.Dataset
+        The same object.
+
+    Raises
+    ------
+    InputError
+        Naming the variable, what is wrong with it, and what was expected.
+    """
+    if not isinstance(dataset, xr.Dataset):
+        raise InputError(
+            f"the data are a {type(dataset).__name__}",
+            expected="an xarray.Dataset in the schema of measurebayes",
+            remedy="measurebayes.load(...) makes one from a file, a DataFrame or a bundled name",
+        )
+    has_timing = any(name in dataset for name in TIMING)
+    for name, (dim, dtype) in {**VARIABLES, **(TIMING if has_timing else {})}.items():
+        _check_variable(dataset, name, dim, dtype)
+    for name in LABELS:
+        _check_labels(dataset, name)
+    for name, target in POINTERS.items():
+        if name in dataset:
+            _check(
+                name,
+                lambda x, n=dataset.sizes[target]: (x >= 0) & (x < n),  # type: ignore[misc]
+                dataset,
+                f"positions of {target}s, 0 to {dataset.sizes[target] - 1}",
+            )
+    _check_cells(dataset)
+    _check_values(dataset, has_timing)
+    _check_attributes(dataset)
+    return dataset
+
+
+def _check_variable(dataset: xr.Dataset, name: str, dim: str, dtype: str) -> None:
+    expected = f"a variable {name!r} of dim ({dim},) and dtype {dtype}"
+    if name not in dataset:
+        raise InputError(
+            f"the data have no variable {name!r}",
+            expected=expected,
+            remedy=did_you_mean(name, map(str, dataset.variables))
+            or "load the data with measurebayes.load(...)",
+        )
+    variable = dataset[name]
+    right_dtype = variable.dtype.kind == "U" if dtype == "U" else variable.dtype == np.dtype(dtype)
+    if variable.dims != (dim,) or not right_dtype:
+        raise InputError(
+            f"it has dims {variable.dims} and dtype {variable.dtype}",
+            where=f"variable {name!r}",
+            expected=expected,
+            remedy=f"convert it with .astype({dtype!r}) or load the data anew",
+        )
+
+
+def _check_labels(dataset: xr.Dataset, name: str) -> None:
+    where = f"labels {name!r}"
+    if name not in dataset.coords or dataset[name].dims != (name,):
+        raise InputError(
+            f"the data have no labels {name!r}",
+            expected=f"a coordinate {name!r} of dim ({name},) and dtype str",
+            remedy="load the data with measurebayes.load(...)",
+        )
+    if dataset[name].dtype.kind != "U":
+        raise InputError(
+            f"the labels have dtype {dataset[name].dtype}",
+            where=where,
+            expected="plain str (numpy dtype U)",
+            remedy=f"np.asarray(dataset[{name!r}], dtype=str)",
+        )
+    labels = dataset[name].values.tolist()
+    if len(set(labels)) < len(labels):
+        seen: set[str] = set()
+        twice = [label for label in labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
+        raise InputError(
+            f"labels stand more than once: {listed(twice)}",
+            where=where,
+            expected="each label once",
+        )
+    for label in labels:
+        if problem := label_problem(label):
+            raise InputError(f"the label {shown(label)} {problem}", where=where)
+
+
+def _check(
+    name: str, holds: Callable[[np.ndarray], np.ndarray], dataset: xr.Dataset, expected: str
+) -> None:
+    values = dataset[name].values
+    bad = np.flatnonzero(~holds(values))
+    if bad.size:
+        raise InputError(
+            f"{bad.size} of {values.size} values are out of range: {listed(values[bad].tolist())}",
+            where=f"variable {name!r}, first at position {bad[0]}",
+            expected=expected,
+        )
+
+
+def _check_cells(dataset: xr.Dataset) -> None:
+    _check("attempts", lambda x: x >= 1, dataset, "at least 1 (a cell that was not run has no row)")
+    _check(
+        "successes",
+        lambda x: (x >= 0) & (x <= dataset["attempts"].values),
+        dataset,
+        "0 to the attempts of the cell",
+    )
+    keys = dataset["agent_index"].values * dataset.sizes["task"] + dataset["task_index"].values
+    if np.any(np.diff(keys) <= 0):
+        at = int(np.flatnonzero(np.diff(keys) <= 0)[0]) + 1
+        raise InputError(
+            "the cells are not sorted by (agent_index, task_index), or one stands twice",
+            where=f"cell {at}",
+            expected="one cell for a pair of agent and task, sorted",
+            remedy="add up or sort the cells, or load the data anew",
+        )
+
+
+def _check_values(dataset: xr.Dataset, has_timing: bool) -> None:
+    positive = "positive and finite"
+    _check(
+        "human_minutes",
+        lambda x: np.isnan(x) | ((x > 0) & np.isfinite(x)),
+        dataset,
+        f"{positive}, or NaN for unknown",
+    )
+    _check("task_weight", lambda x: (x > 0) & np.isfinite(x), dataset, positive)
+    if has_timing:
+        _check("timing_minutes", lambda x: (x > 0) & np.isfinite(x), dataset, positive)
+        _check("timing_success", lambda x: (x == 0) | (x == 1), dataset, "0 or 1")
+
+
+def _check_attributes(dataset: xr.Dataset) -> None:
+    for name, value in dataset.attrs.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
+            raise InputError(
+                f"it is a {type(value).__name__}",
+                where=f"attribute {name!r}",
+                expected="str, int or float (netCDF holds nothing else)",
+                remedy="store it as JSON text",
+            )
+
+
+def validate_for_fit(dataset: xr.Dataset) -> xr.Dataset:
+    """Check that a dataset is valid and that a model of agents and tasks can be fitted to it.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Data in the schema of this module.
+
+    Returns
+    -------
+    xarray.Dataset
+        The same object.
+
+    Raises
+    ------
+    InputError
+        Where the schema is broken, or fewer than two agents or two tasks have attempts.
+    """
+    validate(dataset)
+    for kind in ("agent", "task"):
+        number = np.unique(dataset[f"{kind}_index"].values).size
+        if number < 2:
+            raise InputError(
+                f"attempts by {number} {kind}{'' if number == 1 else 's'} only",
+                where=str(dataset.attrs.get("name", "the data")),
+                expected=f"at least 2 {kind}s with attempts: abilities and difficulties are "
+                "known only relative to each other",
+                remedy="add records of other agents and tasks, or place a new agent on a fit that "
+                "exists: measurebayes.score(runs, fit)",
+            )
+    return dataset

@@ -1,0 +1,314 @@
+"""What a file is, told from its content: kind, names of columns, first rows; and safe reading."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import difflib
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from measurebayes.errors import InputError, listed, shown
+
+_HEAD_BYTES = 1 << 20
+_HEAD_ROWS = 20
+_GZIP = b"\x1f\x8b"
+_NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where records come from, before a reader is chosen.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    kind : str
+        "csv", "jsonl", "parquet", "netcdf" or "frame".
+    path : pathlib.Path, optional
+        The file; None for a DataFrame.
+    compressed : bool
+        Whether the file is compressed by gzip.
+    names : list of str
+        Names of columns, or keys of the first JSON object.
+    head : list of list of str
+        First rows of a CSV file, without the header.
+    frame : pandas.DataFrame, optional
+        The DataFrame.
+    """
+
+    name: str
+    kind: str
+    path: Path | None = None
+    compressed: bool = False
+    names: list[str] = field(default_factory=list)
+    head: list[list[str]] = field(default_factory=list)
+    frame: pd.DataFrame | None = None
+
+    @property
+    def file(self) -> Path:
+        """The path of a source that is a file."""
+        if self.path is None:
+            raise InputError(
+                "the records are a DataFrame",
+                expected="a file for this reader",
+                remedy="save them to a file, or load them with the reader 'long'",
+            )
+        return self.path
+
+
+def frame_source(frame: pd.DataFrame) -> Source:
+    """Source for a DataFrame."""
+    return Source("DataFrame", "frame", names=[str(name) for name in frame.columns], frame=frame)
+
+
+def file_source(path: Path, delimiter: str = ",") -> Source:
+    """Look at the start of a file and tell what it is.
+
+    Raises
+    ------
+    InputError
+        Where the path is missing or a folder, or the file is empty, binary or not UTF-8.
+    """
+    name = str(path)
+    head = _read_head(path)
+    compressed = head.startswith(_GZIP)
+    if compressed:
+        with opened(path, compressed=True) as file:
+            head = file.read(_HEAD_BYTES)
+    if not head.removeprefix(_BOM).strip():
+        raise InputError(
+            "the file is empty",
+            where=name,
+            expected="records of attempts: a header and at least one row, or one JSON object",
+            remedy="check that whatever wrote the file has finished",
+        )
+    if head.startswith(_NETCDF):
+        if compressed:
+            raise _unreadable(name, "compressed netCDF")
+        return Source(name, "netcdf", path)
+    if head.startswith(b"PAR1"):
+        if compressed:
+            raise _unreadable(name, "compressed Parquet")
+        return Source(name, "parquet", path, names=_parquet_names(path))
+    if b"\0" in head:
+        raise _unreadable(name, "binary, or text in UTF-16")
+    text = head.removeprefix(_BOM).lstrip()
+    if text.startswith(b"["):
+        raise InputError(
+            "the file is one JSON array",
+            where=name,
+            expected="one JSON object a line (JSONL)",
+            remedy="convert it: jq -c '.[]' FILE > FILE.jsonl",
+        )
+    if text.startswith(b"{"):
+        source = Source(name, "jsonl", path, compressed)
+        _, first = next(json_lines(source))
+        return Source(name, "jsonl", path, compressed, names=list(first))
+    names, rows = _csv_head(path, head, compressed, delimiter)
+    return Source(name, "csv", path, compressed, names, rows)
+
+
+def _unreadable(name: str, what: str) -> InputError:
+    return InputError(
+        f"the file is {what}",
+        where=name,
+        expected="CSV or JSON lines in UTF-8 (gzip allowed), Parquet, or netCDF written by "
+        "measurebayes",
+        remedy="export the records as CSV in UTF-8",
+    )
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        if not path.is_dir():
+            with path.open("rb") as file:
+                return file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        raise InputError(
+            "there is no such file",
+            where=str(path),
+            expected="a path to a file of records, or the name of a bundled data set",
+            remedy=near_paths(path),
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
+        raise InputError(f"the file can't be opened: {error}", where=repr(str(path))) from None
+    raise InputError(
+        "the path is a folder",
+        where=str(path),
+        expected="a file of records",
+        remedy=_example_inside(path),
+    )
+
+
+def near_paths(path: Path) -> str:
+    """Words naming bundled data sets and files beside `path` with a similar name."""
+    from measurebayes.data.catalogue import bundled_names
+
+    try:
+        beside = [str(path.parent / other.name) for other in path.parent.iterdir()]
+    except OSError:
+        beside = []
+    near = difflib.get_close_matches(str(path), [*bundled_names(), *beside], n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {listed(near)}?"
+    return f"bundled data sets: {listed(bundled_names())}; or give the path of a file"
+
+
+def _example_inside(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        inside = sorted(str(item) for item in folder.iterdir() if item.is_file())
+        if inside:
+            return f"name a file in it, for example {listed(inside[:3])}"
+    return "name a file"
+
+
+@contextlib.contextmanager
+def opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, unpacked; what gzip and the disk report becomes InputError."""
+    try:
+        with gzip.open(path, "rb") if compressed else path.open("rb") as file:
+            yield file  # type: ignore[misc]
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"the file can't be read to its end: {error}",
+            where=str(path),
+            expected="a whole gzip file" if compressed else "a readable file",
+            remedy=f"check it: gzip --test {path.name}" if compressed else "copy it anew",
+        ) from None
+
+
+def _csv_head(
+    path: Path, head: bytes, compressed: bool, delimiter: str
+) -> tuple[list[str], list[list[str]]]:
+    whole = len(head) < _HEAD_BYTES
+    if not whole:  # the last line may be cut
+        head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1] or head
+    try:
+        text = head.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise not_utf8(path, compressed) from None
+    try:
+        lines = io.StringIO(text, newline=None)
+        reader = csv.reader((line for line in lines if line.strip("\n")), delimiter=delimiter)
+        rows = [row for row, _ in zip(reader, range(_HEAD_ROWS + 1), strict=False)]
+    except csv.Error as error:
+        raise InputError(f"the file is not CSV: {error}", where=str(path)) from None
+    if not rows:
+        raise InputError("the file has no header", where=str(path))
+    return rows[0], rows[1:]
+
+
+def not_utf8(path: Path, compressed: bool) -> InputError:
+    """Error naming the first line of a text file that is not UTF-8."""
+    with opened(path, compressed) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                bad = line[error.start : error.start + 1].hex()
+                return InputError(
+                    f"the file is not UTF-8: byte 0x{bad}",
+                    where=f"{path}, line {number}",
+                    expected="text in UTF-8",
+                    remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
+                )
+    return InputError("the file is not UTF-8", where=str(path))
+
+
+def line_of_row(path: Path, compressed: bool, row: int) -> int:
+    """Line number (from 1) of a CSV file's row (from 0, the header not counted).
+
+    Blank lines are no rows; lines end in any of the three usual ways.
+    """
+    number = 0
+    with opened(path, compressed) as file:
+        for line in io.TextIOWrapper(file, encoding="latin-1", newline=None):
+            number += 1
+            row -= line != "\n"
+            if row < -1:
+                break
+    return number
+
+
+def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line number and object of each line of a JSONL file; blank lines are skipped.
+
+    Raises
+    ------
+    InputError
+        Where a line is not one JSON object, with its number.
+    """
+    with opened(source.file, source.compressed) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(_BOM)
+            if line.strip():
+                yield number, _json_object(line, f"{source.name}, line {number}")
+
+
+def _json_object(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8"), object_pairs_hook=_unique_keys)
+    except UnicodeDecodeError:
+        raise InputError(
+            "the line is not UTF-8",
+            where=where,
+            expected="JSON in UTF-8",
+            remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
+        ) from None
+    except _DuplicateKeyError as error:
+        raise InputError(
+            f"the key {shown(error.args[0])} stands twice in one object",
+            where=where,
+            expected="each key once",
+            remedy="remove one of the two",
+        ) from None
+    # ValueError covers broken JSON and numbers of thousands of digits
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"the line is not complete JSON: {str(error)[:100]}",
+            where=where,
+            expected="one JSON object a line",
+            remedy="repair or remove this line (a cut last line: the program writing it stopped)",
+        ) from None
+    if not isinstance(value, dict):
+        raise InputError(
+            f"the line is JSON, but a {type(value).__name__}",
+            where=where,
+            expected='a JSON object: {"key": value, ...}',
+            remedy="repair or remove this line",
+        )
+    return value
+
+
+class _DuplicateKeyError(Exception):
+    """A key stands twice in one JSON object."""
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _DuplicateKeyError(key)
+            seen.add(key)
+    return result
+
+
+def _parquet_names(path: Path) -> list[str]:
+    from measurebayes.data.tables import parquet_file
+
+    with parquet_file(path) as file:
+        return list(file.schema_arrow.names)

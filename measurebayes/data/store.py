@@ -1,0 +1,124 @@
+"""Datasets as netCDF files: written all or not at all, and checked when they are read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.data.provenance import fingerprint
+from measurebayes.data.schema import LABELS, TIMING, VARIABLES, validate
+from measurebayes.errors import InputError
+
+_CONTENT = "content_sha256"  # exists in files only; tells a damaged file from a whole one
+
+
+def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a dataset to a netCDF file.
+
+    The file is written beside its place and then moved there, so `path` holds either what it held
+    before or the whole dataset.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Data in the schema of measurebayes.data.schema.
+    path : str or path
+        Where to write; an existing file is replaced.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Raises
+    ------
+    InputError
+        Where the data break the schema or the file can't be written.
+    """
+    validate(dataset)
+    path = Path(path)
+    content = dataset.drop_encoding().assign_attrs({_CONTENT: fingerprint(dataset)})
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        partial = Path(name)
+        try:
+            partial.chmod(0o666 & ~_umask())  # mkstemp gives rights to the owner alone
+            content.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the file can't be written: {error.strerror or error}",
+            where=str(path),
+            remedy="choose a folder that exists and that you may write to",
+        ) from error
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def open_saved(path: Path) -> xr.Dataset:
+    """Read a dataset written by `save`.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged, or holds something else than data of measurebayes.
+    """
+    remedy = "make it anew: measurebayes load RECORDS -o " + path.name
+    try:
+        with xr.open_dataset(path, engine="netcdf4", decode_times=True) as file:
+            dataset = file.load()
+    # netCDF4 and xarray report damaged files by any of these
+    except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError) as error:
+        raise InputError(
+            f"the file can't be read as netCDF ({type(error).__name__}: {str(error)[:120]})",
+            where=str(path),
+            expected="a file written by measurebayes load",
+            remedy=remedy,
+        ) from error
+    if "model_sha256" in dataset.attrs:
+        raise InputError(
+            "the file holds a fit, not data",
+            where=str(path),
+            expected="a file written by measurebayes load",
+            remedy="measurebayes.open(path) opens a fit; its group 'data' holds the data",
+        )
+    dataset = validate(_plain(dataset))
+    stored = dataset.attrs.pop(_CONTENT, None)
+    if stored is not None and stored != fingerprint(dataset):
+        raise InputError(
+            "the contents don't match the checksum that was saved with them",
+            where=str(path),
+            expected="a file as it was written by measurebayes load",
+            remedy=remedy,
+        )
+    return dataset
+
+
+def _plain(dataset: xr.Dataset) -> xr.Dataset:
+    """Give text, dates and numbers the dtypes that they had before they were written."""
+    wanted = {name: dtype for name, (_, dtype) in {**VARIABLES, **TIMING}.items()}
+    wanted |= dict.fromkeys(LABELS, "U")
+    for name in dataset.variables:
+        dtype = wanted.get(str(name))
+        variable = dataset[name].variable
+        variable.encoding = {}
+        if dtype == "U" and variable.dtype.kind in "OT":
+            # an empty array of objects has no width to take over
+            text = np.asarray(variable.values.tolist(), dtype=str).reshape(variable.shape)
+            dataset[name] = (variable.dims, text, variable.attrs)
+        elif dtype == "M8[ns]" and variable.dtype.kind == "M":
+            dataset[name] = (variable.dims, variable.values.astype(dtype), variable.attrs)
+    dataset.encoding = {}
+    return dataset

@@ -1,0 +1,217 @@
+"""Tables as batches of encoded columns: CSV and Parquet through pyarrow, DataFrames by pandas."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from measurebayes.data.source import Source, line_of_row, not_utf8
+from measurebayes.data.values import Encoded, encode_values, with_missing
+from measurebayes.errors import InputError, listed, shown
+
+_BLOCK_BYTES = 8 << 20
+_BATCH_ROWS = 1 << 18
+
+Batch = dict[str, Encoded]
+
+
+def read_batches(source: Source, names: list[str], delimiter: str = ",") -> Iterator[Batch]:
+    """Yield the named columns of a table, a batch of rows at a time.
+
+    Parameters
+    ----------
+    source : Source
+        A CSV file, a Parquet file or a DataFrame.
+    names : list of str
+        Columns to read; all must exist.
+    delimiter : str
+        What stands between the columns of a CSV file.
+
+    Yields
+    ------
+    dict
+        Column name -> Encoded. Batches without rows are left out.
+
+    Raises
+    ------
+    InputError
+        Where the file is not such a table, with the line.
+    """
+    check_unique_names(source)
+    if source.kind == "frame":
+        yield from _frame_batches(source, names)
+    elif source.kind == "parquet":
+        yield from _parquet_batches(source, names)
+    else:
+        yield from _csv_batches(source, names, delimiter)
+
+
+def check_unique_names(source: Source) -> None:
+    """Raise InputError where two columns have the same name."""
+    names = source.names
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(
+            f"columns have the same name: {listed(twice)}",
+            where=f"{source.name}, header",
+            expected="each column name once",
+            remedy="rename or remove one of them",
+        )
+
+
+def _frame_batches(source: Source, names: list[str]) -> Iterator[Batch]:
+    frame = source.frame
+    if frame is None or not len(frame):
+        return
+    frame = frame.set_axis(source.names, axis="columns")
+    yield {
+        name: encode_values(frame[name], lambda row, n=name: f"DataFrame, row {row}, column {n!r}")  # type: ignore[misc]
+        for name in names
+    }
+
+
+def _csv_batches(source: Source, names: list[str], delimiter: str) -> Iterator[Batch]:
+    arrow = _arrow()
+    import pyarrow.csv
+
+    # All columns are read as text: numbers are parsed here, so that a message can quote them.
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+    start = 0
+
+    def place(row: int, name: str) -> str:
+        line = line_of_row(source.file, source.compressed, row)
+        return f"{source.name}, line {line}, column {name!r}"
+
+    with _arrow_errors(source), _arrow_stream(source) as stream:
+        reader = pyarrow.csv.open_csv(
+            stream,
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, text),
+                include_columns=names,
+                strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            if batch.num_rows:
+                yield _encode_batch(batch, names, start, place)
+            start += batch.num_rows
+
+
+def _parquet_batches(source: Source, names: list[str]) -> Iterator[Batch]:
+    start = 0
+
+    def place(row: int, name: str) -> str:
+        return f"{source.name}, row {row + 1}, column {name!r}"
+
+    with _arrow_errors(source), parquet_file(source.file) as file:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
+            if batch.num_rows:
+                yield _encode_batch(batch, names, start, place)
+            start += batch.num_rows
+
+
+def _encode_batch(
+    batch: Any, names: list[str], start: int, place: Callable[[int, str], str]
+) -> Batch:
+    encoded = {}
+    for name in names:
+        where: Callable[[int], str] = lambda row, n=name: place(start + row, n)  # type: ignore[misc] # noqa: E731
+        encoded[name] = _encode_array(batch.column(name), where)
+    return encoded
+
+
+def _encode_array(array: Any, place: Callable[[int], str]) -> Encoded:
+    arrow = _arrow()
+    if not arrow.types.is_dictionary(array.type):
+        try:
+            array = array.dictionary_encode()
+        except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid):
+            raise InputError(
+                f"the column is of type {array.type}",
+                where=place(0),
+                expected="text, numbers, truth values or dates",
+                remedy="store one plain value a row",
+            ) from None
+    indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = array.dictionary.to_pylist()
+    # A category column keeps its own order and may list values that no row has.
+    used, first = np.unique(indices, return_index=True)
+    used = used[np.argsort(first)]
+    used = used[used >= 0]
+    new = np.full(len(values) + 1, -1, dtype=np.int64)  # the last place catches -1
+    new[used] = np.arange(used.size)
+    return with_missing([values[index] for index in used], new[indices], place)
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise InputError(
+            "pyarrow is not installed",
+            expected="pyarrow, which reads CSV and Parquet files",
+            remedy="python -m pip install 'measurebayes[parquet]'",
+        ) from None
+    return pyarrow
+
+
+def _arrow_stream(source: Source) -> Any:
+    compression = "gzip" if source.compressed else None
+    return _arrow().input_stream(str(source.file), compression=compression)
+
+
+@contextlib.contextmanager
+def parquet_file(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; nothing in it is ever unpickled."""
+    _arrow()
+    import pyarrow.parquet
+
+    with _arrow_errors(Source(str(path), "parquet", path)):
+        file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
+        try:
+            yield file
+        finally:
+            file.close()
+
+
+@contextlib.contextmanager
+def _arrow_errors(source: Source) -> Iterator[None]:
+    """Turn what Arrow reports about a file into InputError."""
+    arrow = _arrow()
+    try:
+        yield
+    except InputError:
+        raise
+    except (arrow.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError) as error:
+        raise _explained(source, str(error)) from None
+
+
+def _explained(source: Source, message: str) -> InputError:
+    if source.kind == "parquet":
+        return InputError(
+            f"the file can't be read as Parquet: {message[:160]}",
+            where=source.name,
+            expected="a whole Parquet file with plain columns",
+            remedy="write it anew, or export the records as CSV",
+        )
+    if "UTF" in message.upper() or "codec" in message:
+        return not_utf8(source.file, source.compressed)
+    where = source.name
+    if found := re.search(r"Row #(\d+): ", message):
+        # Arrow counts rows from 1, the header among them
+        line = line_of_row(source.file, source.compressed, int(found[1]) - 2)
+        where += f", line {line}"
+        message = message[found.end() :]
+    return InputError(
+        f"the file is not a whole CSV table: {shown(message.split(chr(10))[0][:120])}",
+        where=where,
+        expected="as many values in each line as names in the header; text with commas in quotes",
+        remedy="correct the line (a cut last line: the program writing the file stopped)",
+    )
