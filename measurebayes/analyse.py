@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 Show = Callable[["pd.DataFrame", str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Analysis:
     """What `analyse` found, and the files that hold it.
 
@@ -44,11 +44,11 @@ class Analysis:
     """
 
     summary: dict[str, Any]
-    fits: dict[str, xr.DataTree]
-    checks: dict[str, pd.DataFrame]
-    comparison: pd.DataFrame | None
-    converged: dict[str, bool]
-    reused: list[str]
+    fits: dict[str, xr.DataTree] = field(default_factory=dict)
+    checks: dict[str, pd.DataFrame] = field(default_factory=dict)
+    comparison: pd.DataFrame | None = None
+    converged: dict[str, bool] = field(default_factory=dict)
+    reused: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -119,36 +119,54 @@ def analyse(
     validate_for_fit(runs)
     folder = _made(folder)
 
-    summary = summarise(runs)
-    _show_summary(summary, show)
-    fits: dict[str, xr.DataTree] = {}
-    checks: dict[str, pd.DataFrame] = {}
-    converged: dict[str, bool] = {}
-    reused: list[str] = []
-    files: dict[str, str] = {}
+    result = Analysis(summarise(runs))
+    _show_summary(result.summary, show)
     for name, model in chosen.items():
-        file = folder / f"{name}.nc"
-        found = _found(file, model, runs, changes[name], settings)
-        if found is not None:
-            say(f"{name}: used the fit in {file}: same data, model and settings")
-            reused.append(name)
-        fits[name] = found or _fitted(file, model, runs, changes[name], say, settings)
-        table, converged[name] = _checked(fits[name])
-        checks[name] = table
-        table.to_csv(folder / f"checks_{name}.csv", index=False)
-        files |= {f"fit {name}": str(file), f"checks {name}": str(folder / f"checks_{name}.csv")}
+        _fit_and_check(result, folder, model, runs, changes[name], say, show, settings)
+    if len(result.fits) > 1:
+        result.comparison = mb.compare(result.fits)
+        _write(result, "comparison", folder / "comparison.csv", result.comparison.reset_index())
         if show is not None:
-            show(table, f"Checks of {name}")
-    comparison = mb.compare(fits) if len(fits) > 1 else None
-    if comparison is not None:
-        comparison.to_csv(folder / "comparison.csv")
-        files["comparison"] = str(folder / "comparison.csv")
-        if show is not None:
-            show(comparison, "Leave-one-out comparison, best first (higher elpd is better)")
+            show(result.comparison, "Leave-one-out comparison, best first (higher elpd is better)")
     page = folder / "report.html"
-    mb.report(fits, path=str(page), comparison=comparison, checks=checks)
-    files["report"] = str(page)
-    return Analysis(summary, fits, checks, comparison, converged, reused, files)
+    mb.report(result.fits, path=page, comparison=result.comparison, checks=result.checks)
+    result.files["report"] = str(page)
+    return result
+
+
+def _fit_and_check(
+    result: Analysis,
+    folder: Path,
+    model: ModelFile,
+    runs: xr.Dataset,
+    priors: Mapping[str, float],
+    say: Say,
+    show: Show | None,
+    settings: Mapping[str, Any],
+) -> None:
+    from measurebayes.checks import converged
+
+    name, file = model.name, folder / f"{model.name}.nc"
+    fit = _found(file, model, runs, priors, settings)
+    if fit is None:
+        fit = _fitted(file, model, runs, priors, say, settings)
+    else:
+        say(f"{name}: used the fit in {file}: same data, model and settings")
+        result.reused.append(name)
+    result.files[f"fit {name}"] = str(file)
+    result.fits[name] = fit
+    result.converged[name] = converged(fit)
+    result.checks[name] = mb.check(fit)
+    _write(result, f"checks {name}", folder / f"checks_{name}.csv", result.checks[name])
+    if show is not None:
+        show(result.checks[name], f"Checks of {name}")
+
+
+def _write(result: Analysis, content: str, file: Path, table: pd.DataFrame) -> None:
+    partial = file.with_suffix(".tmp")
+    table.to_csv(partial, index=False)
+    partial.replace(file)
+    result.files[content] = str(file)
 
 
 def _models(models: Sequence[str]) -> dict[str, ModelFile]:
@@ -263,12 +281,3 @@ def _fitted(
     mb.save(fit, str(file))
     checkpoint.unlink(missing_ok=True)
     return fit
-
-
-def _checked(fit: xr.DataTree) -> tuple[pd.DataFrame, bool]:
-    """Return the table of checks, and whether those of the sampling all passed."""
-    from measurebayes.checks import convergence
-
-    table = mb.check(fit)
-    sampling = {check.name for check in convergence(fit)}
-    return table, bool(table.loc[table["name"].isin(sampling), "passed"].all())

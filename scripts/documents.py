@@ -54,7 +54,9 @@ def model_text(source: str) -> str:
 def index(models: list[ModelFile]) -> str:
     """Return the page that lists the models."""
     lines = [f"- [{m.name}]({m.name}.md): {m.title}" for m in models]
-    return "# Models\n\nMade from the files in `models/` by `make docs`.\n\n" + "\n".join(lines) + "\n"
+    return (
+        "# Models\n\nMade from the files in `models/` by `make docs`.\n\n" + "\n".join(lines) + "\n"
+    )
 
 
 def pages() -> dict[str, str]:

@@ -39,9 +39,8 @@ def imported(file: Path) -> set[str]:
                 names |= {f"measurebayes.{alias.name}" for alias in node.names}
             elif node.module:
                 names.add(node.module)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "mb":  # import measurebayes as mb; mb.fit
-                names.add(f"measurebayes.{node.attr}")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "mb":
+            names.add(f"measurebayes.{node.attr}")  # import measurebayes as mb; mb.fit
     return {name for name in names if name.split(".")[0] == "measurebayes"}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +22,10 @@ from measurebayes.cli.options import (
     reader_options,
     sampling_options,
 )
-from measurebayes.cli.output import print_json, print_table, say
+from measurebayes.cli.output import print_json, print_pairs, print_table, say
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 @click.command(cls=Command)
@@ -142,9 +147,16 @@ def analyse(
 @click.argument("data")
 @reader_options
 @click.option("--replications", type=click.IntRange(20), default=200, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--level", type=click.FloatRange(0, 1), default=0.01, show_default=True)
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="Smallest adjusted p value that passes.",
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @click.pass_context
 def calibrate(
@@ -158,6 +170,7 @@ def calibrate(
     jobs: int,
     seed: int,
     level: float,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Simulation-based calibration of MODEL.
@@ -165,7 +178,36 @@ def calibrate(
     Draws parameters from the prior, simulates the attempts of DATA from them and fits: the ranks
     of the true values among the draws must be uniform. Exit status 1 where they are not.
     """
-    raise NotImplementedError
+    import measurebayes as mb
+
+    design = load_data(data, reader, policy, columns)
+    with executor(jobs) as pool:
+        result = mb.calibrate(
+            model, design, replications, executor=pool, seed=seed, progress=not quiet
+        )
+    uniform = result.uniform(level)
+    if as_json:
+        print_json({**result.summary(), "level": level, "uniform": uniform, "table": result.table})
+    else:
+        print_table(result.table)
+        print_pairs({**result.summary(), "level": level, "uniform": uniform}, "\nIn short")
+    if not uniform:
+        ctx.exit(CHECK_FAILED)
+
+
+@contextmanager
+def executor(jobs: int) -> Iterator[Executor | None]:
+    """Processes to work in, or None for this process alone."""
+    if jobs == 1:
+        yield None
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Not forked: a process that has run JAX has threads, and forking it can deadlock.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        yield pool
 
 
 COMMANDS = [fit, calibrate, analyse]

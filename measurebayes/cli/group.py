@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -21,7 +23,6 @@ EXTRAS = {
     "pymc": "pymc",
     "pytensor": "pymc",
     "nutpie": "pymc",
-    "pyarrow": "parquet",
     "jinja2": "report",
     "matplotlib": "report",
 }
@@ -44,9 +45,17 @@ class Cli(click.Group):
         extra.setdefault("obj", words)  # so that a command can say how to run it again
         sys.exit(self._status(words, prog_name or "measurebayes", extra))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click itself would end with 1 when the reader of a pipe has gone."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return reader_gone()
+
     def _status(self, words: list[str], prog_name: str, extra: dict[str, Any]) -> int:
         try:
-            status = super().main(words, prog_name, standalone_mode=False, **extra)
+            with warnings_as_messages():
+                status = super().main(words, prog_name, standalone_mode=False, **extra)
             sys.stdout.flush()  # a reader that has gone away must show here, not at exit
         except MeasureBayesError as error:
             say(f"error: {error}")
@@ -56,9 +65,7 @@ class Cli(click.Group):
             say("interrupted")
             return INTERRUPTED
         except BrokenPipeError:
-            # Python would complain once more when it flushes stdout at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return BROKEN_PIPE
+            return reader_gone()
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             if package not in EXTRAS:
@@ -74,7 +81,24 @@ class Cli(click.Group):
         return WRONG_INPUT
 
 
+def reader_gone() -> int:
+    """Stop writing to stdout, and return the status for it."""
+    # Python would complain once more when it flushes stdout at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+@contextmanager
+def warnings_as_messages() -> Iterator[None]:
+    """Print warnings meant for users as one message each, without a place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        yield
+
+
 @click.group(
+    "measurebayes",
     cls=Cli,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 a check failed, 2 the input or the command line is wrong.",

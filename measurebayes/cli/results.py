@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, fit: str, as_json: bool) -> None:
-    """Has FIT converged, and does it predict its data?
+    """Whether FIT converged, and predicts its data.
 
     Exit status 1 when a check fails.
     """
@@ -58,7 +58,8 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
 def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None) -> None:
     """Leave-one-out comparison of fits, best first.
 
-    The fits must be of the same data. elpd is the expected log predictive density: higher is better.
+    The fits must be of the same data. elpd is the expected log predictive density: higher is
+    better.
     """
     import measurebayes as mb
 
