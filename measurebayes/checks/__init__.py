@@ -1,0 +1,65 @@
+"""Checks of a fit: convergence, posterior prediction, uninformative tasks; calibration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pandas as pd
+    import xarray as xr
+
+    from measurebayes.checks.calibration import Calibration
+
+__all__ = ["calibrate", "check", "converged"]
+
+
+def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
+    """Check whether the sampler has converged and the model reproduces the data.
+
+    Parameters
+    ----------
+    fit : xr.DataTree
+    **options
+        Passed to `measurebayes.checks.predictive.predictive`: replicates, budget.
+
+    Returns
+    -------
+    pd.DataFrame
+        One row a check. Columns name, passed (bool), value (float; NaN where a check doesn't apply,
+        which passes), text (what was found, the worst case by name, what to do). The same fit
+        gives the same table each time.
+    """
+    from measurebayes.checks.convergence import convergence
+    from measurebayes.checks.predictive import predictive
+    from measurebayes.checks.rows import table
+    from measurebayes.checks.uninformative import uninformative_rows
+
+    return table([*convergence(fit), *predictive(fit, **options), *uninformative_rows(fit)])
+
+
+def converged(fit: xr.DataTree) -> bool:
+    """Whether R-hat, effective sample sizes, divergences and E-BFMI all pass.
+
+    Parameters
+    ----------
+    fit : xr.DataTree
+    """
+    from measurebayes.checks.convergence import convergence, failures
+
+    return not failures(convergence(fit))
+
+
+def calibrate(
+    model: Any,
+    data_design: xr.Dataset,
+    replications: int = 200,
+    executor: Executor | None = None,
+    seed: int = 1,
+    **options: Any,
+) -> Calibration:
+    """Simulation-based calibration; see `measurebayes.checks.calibration.calibrate`."""
+    from measurebayes.checks.calibration import calibrate as run
+
+    return run(model, data_design, replications, executor, seed, **options)

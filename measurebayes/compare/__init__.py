@@ -1,0 +1,183 @@
+"""Which model predicts best: leave-one-out comparison of fits to the same data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["ComparisonWarning", "UnconvergedWarning", "compare", "loo"]
+
+
+class ComparisonWarning(UserWarning):
+    """A comparison whose numbers must be read with care."""
+
+
+class UnconvergedWarning(ComparisonWarning):
+    """A comparison includes a fit whose sampler has not converged."""
+
+
+def loo(fit: xr.DataTree, unit: str = "cell", **options: Any) -> xr.Dataset:
+    """Leave-one-out predictive density of each cell; see `measurebayes.compare.psis.loo`."""
+    from measurebayes.compare import psis
+
+    return psis.loo(fit, unit, **options)
+
+
+def compare(
+    fits: Mapping[str, xr.DataTree], unit: str = "cell", budget: int | None = None
+) -> pd.DataFrame:
+    """Compare fits of the same data by leave-one-out cross-validation. Higher elpd is better.
+
+    Parameters
+    ----------
+    fits : mapping of str to xr.DataTree
+        Fits by name; one alone is allowed.
+    unit : {"cell"}
+        What is left out: one agent's attempts at one task.
+    budget : int, optional
+        Bytes that an array of draws by cells may take; changes no result.
+
+    Returns
+    -------
+    pd.DataFrame
+        Index model, best first. Columns: elpd (expected log predictive density, summed over cells,
+        binomial coefficient included), se (its standard error), elpd_diff (0 for the best, else
+        negative), dse (standard error of the difference, paired over cells), p (effective number
+        of parameters), weight (stacking), unit, bad_k (cells with Pareto k over 0.7).
+        ``attrs["warnings"]`` lists in words what to be careful about.
+
+    Raises
+    ------
+    InputError
+        Without fits, for fits to different data, or for a unit that isn't available.
+
+    Warns
+    -----
+    UnconvergedWarning
+        For a fit whose convergence checks fail.
+    ComparisonWarning
+        Where the importance sampling of some cells can't be trusted.
+
+    References
+    ----------
+    Vehtari, Gelman, Gabry (2017), doi:10.1007/s11222-016-9696-4; Vehtari et al. (2024), JMLR
+    25(72); Yao et al. (2018), doi:10.1214/17-BA1091.
+    """
+    from measurebayes.compare import psis
+
+    psis.check_unit(unit)
+    fits = _checked(fits)
+    options = {} if budget is None else {"budget": budget}
+    results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
+    table = tabulate(results, unit)
+    notes = [*_unconverged(fits), *_untrusted(results)]
+    table.attrs["warnings"] = [text for _, text in notes]
+    for category, text in notes:
+        warnings.warn(text, category, stacklevel=2)
+    return table
+
+
+def tabulate(results: Mapping[str, xr.Dataset], unit: str = "cell") -> pd.DataFrame:
+    """Table of `compare` from results of `loo`, in the same order of cells.
+
+    Parameters
+    ----------
+    results : mapping of str to xr.Dataset
+    unit : str
+    """
+    import numpy as np
+    import pandas as pd
+
+    from measurebayes.compare.psis import standard_error
+    from measurebayes.compare.stacking import stacking_weights
+
+    names = sorted(results, key=lambda name: -results[name].attrs["elpd"])
+    pointwise = np.stack([results[name]["elpd"].values for name in names], axis=1)
+    best = pointwise[:, 0]
+    rows = {
+        name: {
+            "elpd": results[name].attrs["elpd"],
+            "se": results[name].attrs["se"],
+            "elpd_diff": float((column - best).sum()),
+            "dse": standard_error(column - best),
+            "p": results[name].attrs["p"],
+            "weight": float(weight),
+            "unit": unit,
+            "bad_k": results[name].attrs["bad_k"],
+        }
+        for name, column, weight in zip(
+            names, pointwise.T, stacking_weights(pointwise), strict=True
+        )
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index.name = "model"
+    return table
+
+
+def _checked(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
+    """Fits as a dict, of the same data."""
+    from measurebayes.errors import InputError
+
+    if not isinstance(fits, Mapping) or not fits:
+        raise InputError(
+            "no fits to compare" if isinstance(fits, Mapping) else f"a {type(fits).__name__}",
+            where="fits",
+            expected="a mapping from names to fits",
+            remedy='measurebayes.compare({"rasch": fit1, "two_pl": fit2})',
+        )
+    fits = dict(fits)
+    first = next(iter(fits))
+    for name, fit in fits.items():
+        if fit.attrs.get("data_fingerprint") != fits[first].attrs.get("data_fingerprint"):
+            raise InputError(
+                f"{name!r} ({_data_name(fit)}) was fitted to other data than "
+                f"{first!r} ({_data_name(fits[first])})",
+                where="fits",
+                expected="fits of the same cells: predictive densities of different data differ "
+                "for other reasons than the model",
+                remedy="fit both models to the same runs",
+            )
+    return fits
+
+
+def _data_name(fit: xr.DataTree) -> str:
+    return f"{fit.attrs.get('data_name') or 'unnamed data'}, {fit['data'].sizes['cell']} cells"
+
+
+def _unconverged(fits: Mapping[str, xr.DataTree]) -> list[tuple[type[Warning], str]]:
+    from measurebayes.checks.convergence import convergence, failures
+
+    notes: list[tuple[type[Warning], str]] = []
+    for name, fit in fits.items():
+        failed = failures(convergence(fit))
+        if failed:
+            text = (
+                f"{name!r} has not converged ({', '.join(row.name for row in failed)}): its "
+                f"numbers can't be trusted. {failed[0].text}"
+            )
+            notes.append((UnconvergedWarning, text))
+    return notes
+
+
+def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], str]]:
+    from measurebayes.compare.psis import K_LIMIT
+
+    notes: list[tuple[type[Warning], str]] = []
+    for name, result in results.items():
+        bad = result.attrs["bad_k"]
+        if bad:
+            at = int(result["pareto_k"].fillna(float("inf")).values.argmax())
+            worst = f"{result['agent'].values[at]} at {result['task'].values[at]}"
+            text = (
+                f"{name!r}: Pareto k is over {K_LIMIT} for {bad} of {result.attrs['n_cells']} "
+                f"cells (worst: {worst}), so their terms, and differences of a few units of elpd, "
+                "can't be trusted. Nothing was done about it: more draws help a little; what "
+                "settles it is fitting again without these cells."
+            )
+            notes.append((ComparisonWarning, text))
+    return notes

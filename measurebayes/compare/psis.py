@@ -1,0 +1,192 @@
+"""Expected log predictive density of left-out cells, by Pareto-smoothed importance sampling.
+
+References
+----------
+.. [1] Vehtari, Gelman, Gabry (2017). Practical Bayesian model evaluation using leave-one-out
+   cross-validation and WAIC. Statistics and Computing 27. doi:10.1007/s11222-016-9696-4
+.. [2] Vehtari, Simpson, Gelman, Yao, Gabry (2024). Pareto smoothed importance sampling. Journal of
+   Machine Learning Research 25(72).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.errors import InputError
+
+K_LIMIT = 0.7
+BUDGET = 128 * 2**20  # bytes
+UNITS = ("cell", "task", "family", "agent")
+# Log ratios that range over less than this are equal weights for every purpose.
+_FLAT = 1e-6
+
+
+def check_unit(unit: str) -> None:
+    """Refuse units for which the conditional likelihood gives a wrong answer.
+
+    Raises
+    ------
+    InputError
+        Unless `unit` is "cell".
+    """
+    if unit == "cell":
+        return
+    if unit in UNITS:
+        raise InputError(
+            f"leaving out one {unit} at a time is asked for",
+            where="unit",
+            expected=(
+                f"'cell': a {unit}'s own parameters were fitted to the {unit}, so its conditional "
+                "likelihood terms would be wrong; the integrated likelihood that this unit needs "
+                "is not in this version"
+            ),
+            remedy="pass unit='cell'",
+        )
+    raise InputError(
+        f"the unit {unit!r} is unknown",
+        where="unit",
+        expected=f"one of {', '.join(UNITS)}",
+        remedy="pass unit='cell'",
+    )
+
+
+def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Dataset:
+    """Leave-one-cell-out predictive density of a fit.
+
+    A cell is one agent at one task with all its attempts: the question answered is how well the
+    model predicts an agent's successes at a task from the agent's other tasks and the task's
+    other agents. The binomial coefficient is included, so models of the same counts compare.
+
+    Parameters
+    ----------
+    fit : xr.DataTree
+        Its group ``log_likelihood`` is used where present; otherwise the log-likelihood is computed
+        from ``posterior`` and ``data``, some cells at a time.
+    unit : {"cell"}
+        What is left out.
+    budget : int
+        Bytes that an array of draws by cells may take; changes no result.
+
+    Returns
+    -------
+    xr.Dataset
+        Dim cell, coordinates agent and task (names): ``elpd`` (log predictive density of the cell,
+        higher is better), ``p`` (effective number of parameters), ``pareto_k``. attrs: elpd, se,
+        p (sums over cells and the standard error of the sum), unit, bad_k (number of cells with
+        Pareto k over 0.7), n_cells, n_draws, r_eff.
+
+    Raises
+    ------
+    InputError
+        For another unit, or a log-likelihood that is not finite.
+    """
+    from arviz_stats.base import array_stats
+
+    check_unit(unit)
+    r_eff = relative_efficiency(fit["posterior"].to_dataset())
+    blocks = [_loo_block(array_stats, block, r_eff) for block in log_likelihood_blocks(fit, budget)]
+    elpd, k, p = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    data = fit["data"].to_dataset()
+    result = xr.Dataset(
+        {
+            "elpd": ("cell", elpd),
+            "p": ("cell", p),
+            "pareto_k": ("cell", k),
+        },
+        coords={
+            "agent": ("cell", data["agent"].values[data["agent_index"].values]),
+            "task": ("cell", data["task"].values[data["task_index"].values]),
+        },
+    )
+    cells = result.sizes["cell"]
+    result.attrs = {
+        "elpd": float(result["elpd"].sum()),
+        "se": standard_error(result["elpd"].values),
+        "p": float(result["p"].sum()),
+        "unit": unit,
+        "bad_k": int(bad_k(result["pareto_k"].values).sum()),
+        "n_cells": cells,
+        "n_draws": fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"],
+        "r_eff": r_eff,
+    }
+    return result
+
+
+def bad_k(k: np.ndarray) -> np.ndarray:
+    """Cells whose term can't be trusted: Pareto k over 0.7, or not computable (NaN)."""
+    return ~(k <= K_LIMIT)
+
+
+def standard_error(pointwise: np.ndarray) -> float:
+    """Return the standard error of a sum over cells taken as independent, shape (cell,)."""
+    return float(np.sqrt(len(pointwise) * np.var(pointwise, ddof=1))) if len(pointwise) > 1 else 0.0
+
+
+def relative_efficiency(posterior: xr.Dataset) -> float:
+    """Effective draws per draw, mean over the parameters; 1 for a single chain.
+
+    It decides how many draws make the tail to which the Pareto distribution is fitted, as in ArviZ.
+    """
+    from arviz_stats.base import array_stats
+
+    from measurebayes.checks.convergence import scalars
+
+    if posterior.sizes["chain"] == 1:
+        return 1.0
+    _, draws = scalars(posterior)
+    ess = array_stats.ess(draws, method="mean", chain_axis=1, draw_axis=2)
+    return float(np.mean(ess) / (draws.shape[1] * draws.shape[2]))
+
+
+def log_likelihood_blocks(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]:
+    """Pointwise log-likelihood, shape (cell, draw), some cells at a time in their order."""
+    posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
+    draws = posterior.sizes["chain"] * posterior.sizes["draw"]
+    step = max(1, budget // (8 * 4 * draws))  # about four arrays live at once
+    stored = fit["log_likelihood"]["successes"] if "log_likelihood" in fit.children else None
+    model = None if stored is not None else _model(fit)
+    for start in range(0, data.sizes["cell"], step):
+        some = slice(start, start + step)
+        if stored is not None:
+            block = stored.isel(cell=some)
+        else:
+            block = _computed(model, data, posterior, some)
+        yield block.transpose("cell", "chain", "draw").values.reshape(-1, draws)
+
+
+def _model(fit: xr.DataTree) -> Any:
+    from measurebayes.inference.results import model_of
+
+    return model_of(fit)
+
+
+def _computed(model: Any, data: xr.Dataset, posterior: xr.Dataset, cells: slice) -> xr.DataArray:
+    from measurebayes.backends import evaluate
+
+    values = posterior.isel(cell=cells, missing_dims="ignore")
+    return evaluate.log_likelihood(model, data.isel(cell=cells), dict(values.data_vars))
+
+
+def _loo_block(
+    array_stats: Any, log_likelihood: np.ndarray, r_eff: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Elpd, Pareto k and effective number of parameters of each cell, from (cell, draw)."""
+    if not np.isfinite(log_likelihood).all():
+        raise InputError(
+            f"{int((~np.isfinite(log_likelihood)).sum())} values of the log-likelihood are not "
+            "finite",
+            where="log_likelihood of the fit",
+            expected="finite numbers",
+            remedy="look at measurebayes.check(fit): the posterior itself is likely broken",
+        )
+    cells = len(log_likelihood)
+    elpd, k, p = np.empty(cells), np.zeros(cells), np.zeros(cells)
+    flat = np.ptp(log_likelihood, axis=1) < _FLAT  # no ratio to smooth, e.g. a saturated task
+    elpd[flat] = log_likelihood[flat].mean(axis=1)
+    if not flat.all():
+        # one "chain": PSIS treats all draws alike
+        rest = log_likelihood[~flat][:, None, :]
+        elpd[~flat], k[~flat], p[~flat] = array_stats.loo(rest, r_eff=r_eff)
+    return elpd, k, p
