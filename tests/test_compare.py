@@ -104,8 +104,11 @@ def test_table_equals_that_of_arviz(rng, data):
     assert list(ours.columns) == [
         "elpd", "se", "elpd_diff", "dse", "p", "weight", "unit", "bad_k",
     ]  # fmt: skip
-    for column in ("elpd", "se", "elpd_diff", "dse", "p"):
+    for column in ("elpd", "se", "elpd_diff", "p"):
         np.testing.assert_allclose(ours[column], theirs[column].astype(float), rtol=1e-8)
+    # ArviZ divides by n - 1 for se but by n for dse; here both divide by n - 1
+    by_n = ours["dse"] * np.sqrt(1 - 1 / data.sizes["cell"])
+    np.testing.assert_allclose(by_n, theirs["dse"].astype(float), rtol=1e-8)
     np.testing.assert_allclose(ours["weight"], theirs["weight"].astype(float), atol=1e-3)
     assert ours["elpd_diff"].iloc[0] == 0
     assert (ours["elpd_diff"].iloc[1:] < 0).all()
