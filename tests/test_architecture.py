@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -100,6 +101,26 @@ def test_packages_in_pyproject_are_those_of_the_tree() -> None:
     expected = {relative(folder).replace("/", ".") for folder in folders} | {"measurebayes.models"}
     assert set(setuptools["packages"]) == expected
     assert setuptools["package-dir"] == {"measurebayes.models": "models"}
+
+
+# Imported modules that come with a declared package of another name.
+COMES_WITH = {"arviz_base": "arviz", "arviz_stats": "arviz", "markupsafe": "jinja2"}
+
+
+def test_every_imported_package_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["pymc"]]
+    wanted += project["optional-dependencies"]["report"]
+    declared = {re.split(r"[<>=\[ ]", line)[0].lower() for line in wanted}
+    found = set()
+    for file in PACKAGE:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.split(".")[0])
+    found -= {*sys.stdlib_module_names, "measurebayes"}
+    assert {COMES_WITH.get(name, name).lower() for name in found} - declared == set()
 
 
 def test_version_is_the_same_everywhere() -> None:

@@ -36,10 +36,16 @@ class Cli(click.Group):
     """
 
     def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
     ) -> Any:
         """Run the command line `args` (default: the process's own) and exit with its status."""
-        if not extra.pop("standalone_mode", True):
+        extra["complete_var"] = complete_var
+        if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
         words = sys.argv[1:] if args is None else list(args)
         extra.setdefault("obj", words)  # so that a command can say how to run it again

@@ -19,8 +19,8 @@ class Several(click.Option):
     It ends at the next option, or at ``--``. May also be repeated. Needs `Command`.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, multiple=True, **kwargs)
+    def __init__(self, param_decls: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(param_decls, **{**kwargs, "multiple": True})
 
 
 class Command(click.Command):
@@ -32,9 +32,13 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, repeat_names(args, names))
         except click.MissingParameter as error:
-            if isinstance(error.param, click.Argument) and names.intersection(args):
-                used = ", ".join(sorted(names.intersection(args)))
-                error.message += f"{used} takes all values after it: write the others before it."
+            used = sorted(names.intersection(args))
+            if isinstance(error.param, click.Argument) and used:
+                raise click.MissingParameter(
+                    f"{', '.join(used)} takes all values after it: write the others before it.",
+                    error.ctx,
+                    error.param,
+                ) from None
             raise
 
 
