@@ -1,0 +1,114 @@
+"""One self-contained HTML page about fits, the figures on it, and what to cite.
+
+``import measurebayes.report`` is fast: matplotlib, Jinja2, ArviZ and jax are imported when a figure
+is drawn or a page is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from measurebayes.report.convergence import plot_ranks
+    from measurebayes.report.curves import plot_icc, plot_predictive
+    from measurebayes.report.plots import plot_abilities, plot_difficulties, plot_wright
+
+__all__ = [
+    "cite",
+    "plot_abilities",
+    "plot_difficulties",
+    "plot_icc",
+    "plot_predictive",
+    "plot_ranks",
+    "plot_wright",
+    "report",
+]
+
+_PLOTS = {
+    "plot_abilities": "measurebayes.report.plots",
+    "plot_difficulties": "measurebayes.report.plots",
+    "plot_wright": "measurebayes.report.plots",
+    "plot_icc": "measurebayes.report.curves",
+    "plot_predictive": "measurebayes.report.curves",
+    "plot_ranks": "measurebayes.report.convergence",
+}
+
+
+def report(
+    fits: xr.DataTree | Sequence[xr.DataTree] | Mapping[str, xr.DataTree],
+    path: str | Path = "report.html",
+    comparison: pd.DataFrame | None = None,
+    checks: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
+) -> Path:
+    """Write one self-contained HTML page about fits.
+
+    The page loads nothing and runs no script. It holds a summary of the data, each model with its
+    priors, abilities and difficulties with intervals, item characteristic curves, a Wright map,
+    predictive checks, the comparison, diagnostics, provenance and citations. A fit that has not
+    converged gets a warning at the top.
+
+    Parameters
+    ----------
+    fits : DataTree, sequence of DataTree, or mapping of names to DataTree
+        A list is named by the fits' models, with a suffix (rasch-2) where names clash.
+    path : str or Path
+        File to write; it is replaced in one step.
+    comparison : DataFrame, optional
+        Result of ``measurebayes.compare``; made here where there are two fits or more.
+    checks : DataFrame or mapping of names to DataFrame, optional
+        Results of ``measurebayes.check`` (a DataFrame where there is one fit); made here where
+        absent.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        `fits` are no fits, `checks` don't fit them, or `path` can't be written.
+    MeasureBayesError
+        Jinja2 or matplotlib is not installed; the message says how to install it.
+    """
+    from measurebayes.report.need import need
+    from measurebayes.report.page import render, write_atomically
+    from measurebayes.report.sections import page_context
+    from measurebayes.report.summary import named_fits
+
+    need("jinja2", "matplotlib", why="writing a report")
+    return write_atomically(path, render(page_context(named_fits(fits), comparison, checks)))
+
+
+def cite(fit: xr.DataTree) -> str:
+    """Return what to cite for a fit: data, measurebayes, sampler, ArviZ, and the model.
+
+    Parameters
+    ----------
+    fit : DataTree
+
+    Returns
+    -------
+    str
+        Numbered references, one a line, with DOIs where there are any.
+
+    Raises
+    ------
+    InputError
+        `fit` is not a fit.
+    """
+    from measurebayes.report.citations import cite_text
+
+    return cite_text(fit)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLOTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLOTS[name]), name)

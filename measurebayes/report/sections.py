@@ -1,0 +1,334 @@
+"""Gathers what the page shows: plain values for the templates, figures as SVG."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from measurebayes.errors import InputError
+from measurebayes.report import convergence, curves, plots
+from measurebayes.report.citations import citations
+from measurebayes.report.compared import comparison_context
+from measurebayes.report.figure import to_svg
+from measurebayes.report.summary import (
+    counts_table,
+    data_of,
+    draws_table,
+    first_ranks,
+    interval_table,
+    json_attribute,
+    posterior_of,
+)
+from measurebayes.report.text import interval, number, shown
+
+MOST_ROWS = 2000  # of a table on the page
+CHECK_COLUMNS = ("name", "passed", "value", "text")
+
+
+def page_context(
+    fits: Mapping[str, xr.DataTree],
+    comparison: pd.DataFrame | None = None,
+    checks: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
+) -> dict[str, Any]:
+    """Return everything that the template ``report.html`` needs.
+
+    Parameters
+    ----------
+    fits : mapping of str to DataTree
+    comparison, checks
+        As in `measurebayes.report.report`.
+    """
+    tables = _checks_by_name(fits, checks)
+    models = [
+        model_context(place, name, fit, tables[name])
+        for place, (name, fit) in enumerate(fits.items(), 1)
+    ]
+    doubtful = [model["name"] for model in models if model["failures"]]
+    compared = comparison_context(fits, comparison, doubtful)
+    return {
+        "title": "Measurement report: " + ", ".join(fits),
+        "models": models,
+        "unconverged": [model for model in models if model["failures"]],
+        "data": data_contexts(fits),
+        "comparison": compared,
+        "citations": citations(fits.values(), compared=bool(compared and compared["rows"])),
+    }
+
+
+def _checks_by_name(fits: Mapping[str, xr.DataTree], checks: Any) -> dict[str, pd.DataFrame]:
+    if isinstance(checks, pd.DataFrame):
+        if len(fits) != 1:
+            raise InputError(
+                f"one table of checks for {len(fits)} fits",
+                where="checks",
+                expected="a mapping from the name of each fit to its table of checks",
+                remedy='checks={"rasch": mb.check(rasch), ...}, or leave checks out',
+            )
+        checks = dict.fromkeys(fits, checks)
+    given = dict(checks or {})
+    return {name: _check_table(name, fit, given.get(name)) for name, fit in fits.items()}
+
+
+def _check_table(name: str, fit: xr.DataTree, table: pd.DataFrame | None) -> pd.DataFrame:
+    if table is None:
+        from measurebayes.checks import check
+
+        table = check(fit)
+    missing = [column for column in CHECK_COLUMNS if column not in table]
+    if missing:
+        raise InputError(
+            f"no column {', '.join(missing)}",
+            where=f"the table of checks of {name}",
+            expected="the columns " + ", ".join(CHECK_COLUMNS),
+            remedy="pass what mb.check(fit) returned",
+        )
+    return table
+
+
+def data_contexts(fits: Mapping[str, xr.DataTree]) -> list[dict[str, Any]]:
+    """Summarise the data of the fits, each distinct data set once."""
+    from measurebayes.data import summarise
+
+    found: dict[str, dict[str, Any]] = {}
+    for name, fit in fits.items():
+        summary = summarise(data_of(fit))
+        found.setdefault(summary["fingerprint"], {**summary, "fits": []})["fits"].append(name)
+    return list(found.values())
+
+
+def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame) -> dict[str, Any]:
+    """Gather one model's part of the page."""
+    from measurebayes.inference.results import model_of
+
+    model, posterior = model_of(fit), posterior_of(fit)
+    has = {
+        "ability": posterior.get("ability", xr.DataArray(0)).dims,
+        "difficulty": posterior.get("difficulty", xr.DataArray(0)).dims,
+    }
+    abilities, difficulties = "agent" in has["ability"], "task" in has["difficulty"]
+    worst = convergence.worst_parameters(fit)
+    return {
+        "id": f"model-{place}",
+        "name": name,
+        "title": model.title,
+        "sections": {head: _paragraphs(body) for head, body in model.sections.items()},
+        "equation": model.equations,
+        "priors": _priors(model.source, json_attribute(fit.attrs, "priors")),
+        "population": _scalars(fit),
+        "agents": _entries(fit, "agent", "ability"),
+        "tasks": _entries(fit, "task", "difficulty"),
+        "lead": _lead(fit) if abilities else "",
+        "figures": _figures(
+            name, fit, abilities, difficulties, list(worst["name"])[: convergence.RANKED]
+        ),
+        "checks": [_check_row(row) for row in checks.to_dict("records")],
+        "failures": _failures(fit, checks),
+        "worst": worst.to_dict("records"),
+        "chains": convergence.chains_table(fit).to_dict("records"),
+        "provenance": _provenance(fit),
+        "source": model.source,
+    }
+
+
+def _paragraphs(body: str) -> list[str]:
+    return [" ".join(part.split()) for part in body.split("\n\n") if part.strip()]
+
+
+def _check_row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    value = float(row["value"])
+    whole = abs(value) >= 10 or value.is_integer()
+    return {
+        "name": str(row["name"]),
+        "passed": bool(row["passed"]),
+        "value": number(value, 0 if whole else 3),
+        "text": str(row["text"]),
+    }
+
+
+def _failures(fit: xr.DataTree, checks: pd.DataFrame) -> list[str]:
+    """Return why the draws can't be trusted: failed convergence checks, whoever made the table."""
+    rows = checks[checks["name"].isin(convergence.TRUST)]
+    if rows.empty:
+        from measurebayes.checks.convergence import convergence as judge
+        from measurebayes.checks.convergence import failures
+
+        return [row.text for row in failures(judge(fit))]
+    return [str(text) for text in rows.loc[~rows["passed"].astype(bool), "text"]]
+
+
+def _priors(source: str, values: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return priors with their values in this fit and the comments of the model file."""
+    lines = {}
+    for line in source.splitlines():
+        code, _, comment = line.partition("#")
+        words = code.strip().split(":")
+        if comment and len(words) == 2 and words[0][:1] in {'"', "'"}:
+            lines.setdefault(words[0].strip("\"'"), comment.strip())
+    return [
+        {"name": name, "value": f"{value:g}", "meaning": lines.get(name, "")}
+        for name, value in values.items()
+    ]
+
+
+def _scalars(fit: xr.DataTree) -> list[dict[str, Any]]:
+    posterior = posterior_of(fit)
+    names = [str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw"}]
+    if not names:
+        return []
+    draws = np.stack([posterior[n].transpose("chain", "draw").values.ravel() for n in names])
+    return draws_table(draws, names).to_dict("records")  # type: ignore[return-value]
+
+
+def _entries(fit: xr.DataTree, dim: str, main: str) -> dict[str, Any]:
+    """Return the table of agents or tasks: every variable of that dim, sorted by the main one."""
+    data, posterior = data_of(fit), posterior_of(fit)
+    variables = [str(n) for n, v in posterior.data_vars.items() if set(v.dims[2:]) == {dim}]
+    variables.sort(key=lambda name: name != main)
+    rows = counts_table(data, dim)
+    rows["name"] = data[dim].values
+    rows = rows.join(_labels_of(data, dim))
+    for variable in variables:
+        table = interval_table(fit, variable, dim)
+        rows[variable] = table["mean"]
+        rows[f"{variable} interval"] = [
+            interval(low, high) for low, high in zip(table["low95"], table["high95"], strict=True)
+        ]
+    if variables:
+        rows = rows.sort_values(variables[0], ascending=False, kind="stable")
+    extra = [column for column in ("family", "minutes", "released") if column in rows]
+    return {
+        "variables": variables,
+        "extra": extra,
+        "total": len(rows),
+        "rows": rows.head(MOST_ROWS).to_dict("records"),
+        "states": rows["state"].value_counts().drop("", errors="ignore").to_dict(),
+    }
+
+
+def _labels_of(data: xr.Dataset, dim: str) -> pd.DataFrame:
+    """Return what is known of agents or tasks besides counts; columns without content are out."""
+    if dim == "agent":
+        dates = pd.Series(data["release_date"].values)
+        days = dates.dt.strftime("%Y-%m-%d").fillna("")
+        return pd.DataFrame({"released": days} if dates.notna().any() else {}, index=days.index)
+    columns: dict[str, Any] = {}
+    if "families" not in data.attrs:
+        columns["family"] = data["family"].values[data["family_index"].values]
+    if np.isfinite(data["human_minutes"].values).any():
+        columns["minutes"] = data["human_minutes"].values
+    return pd.DataFrame(columns, index=range(data.sizes["task"]))
+
+
+def _lead(fit: xr.DataTree) -> str:
+    """Say which agent leads and how surely."""
+    table = interval_table(fit, "ability", "agent")
+    best = int(table["mean"].argmax())
+    row, chance = table.iloc[best], first_ranks(fit)[best]
+    return (
+        f"{shown(row['name'])} has the highest mean ability, {number(row['mean'])} logits "
+        f"(95\u202f% interval {interval(row['low95'], row['high95'])}); the probability that it is "
+        f"the ablest of the {len(table)} agents is {_chance(chance)}."
+    )
+
+
+def _chance(value: float) -> str:
+    # A share of draws can't tell 0.999 from certainty.
+    return "more than 0.99" if value > 0.99 else number(value)
+
+
+def _figures(
+    name: str, fit: xr.DataTree, abilities: bool, difficulties: bool, worst: list[str]
+) -> dict[str, str]:
+    """Draw the figures that the model allows, as SVG by name."""
+    agents, tasks = data_of(fit).sizes["agent"], data_of(fit).sizes["task"]
+    both = abilities and difficulties
+    who = f"of model {name}"
+    wanted: dict[str, tuple[bool, Callable[..., Any], str]] = {
+        "abilities": (
+            abilities,
+            plots.plot_abilities,
+            f"Abilities {who}: {agents} agents, ablest first, with 50\u202f% and 95\u202f% intervals in "
+            "logits. The table below holds the numbers.",
+        ),
+        "difficulties": (
+            difficulties,
+            plots.plot_difficulties,
+            f"Difficulties {who}: {tasks} tasks, hardest first, with 50\u202f% and 95\u202f% intervals in "
+            "logits. The table below holds the numbers.",
+        ),
+        "icc": (
+            both and bool(curves.informative_tasks(fit)),
+            curves.plot_icc,
+            f"Item characteristic curves {who}: probability of success against ability, with 95\u202f% "
+            "bands and observed shares of success.",
+        ),
+        "wright": (
+            both,
+            plots.plot_wright,
+            f"Wright map {who}: abilities of agents and difficulties of tasks on one scale in "
+            "logits.",
+        ),
+        "predictive_agents": (
+            abilities,
+            functools.partial(curves.plot_predictive, by="agent"),
+            f"Predictive check {who} by agent: observed shares of success over intervals of "
+            "replicated data.",
+        ),
+        "predictive_bands": (
+            difficulties,
+            curves.plot_predictive,
+            f"Predictive check {who} by band of human time or difficulty: observed shares of "
+            "success over intervals of replicated data.",
+        ),
+        "ranks": (
+            True,
+            functools.partial(convergence.plot_ranks, parameters=worst),
+            f"Ranks of the draws of each chain {who}, for the parameters with the largest R-hat.",
+        ),
+    }
+    from markupsafe import Markup
+
+    # An XML library wrote the element from its parts, so that names in it are escaped already.
+    return {
+        key: Markup(to_svg(draw(fit), alternative))
+        for key, (possible, draw, alternative) in wanted.items()
+        if possible
+    }
+
+
+def _provenance(fit: xr.DataTree) -> list[tuple[str, str]]:
+    """Return what is known of how the fit was made, in words and units."""
+    attributes, posterior = fit.attrs, posterior_of(fit)
+    rows = [
+        ("Made", attributes.get("created", "")),
+        ("measurebayes", attributes.get("measurebayes_version", "")),
+        ("Backend and method", f"{attributes.get('backend', '')}, {attributes.get('method', '')}"),
+        ("Sampler", attributes.get("sampler", "")),
+        ("Chains", posterior.sizes["chain"]),
+        ("Draws a chain", posterior.sizes["draw"]),
+        ("Warm-up draws a chain", attributes.get("tune", "")),
+        ("Seed", attributes.get("seed", "")),
+        ("Layout", attributes.get("layout", "")),
+        ("Sampling", _seconds(attributes.get("sampling_seconds"))),
+        ("Compilation", _seconds(attributes.get("compile_seconds"))),
+        ("Gradients, with warm-up", _count(attributes.get("gradients"))),
+        ("Model file, SHA-256", attributes.get("model_sha256", "")),
+        ("Data", attributes.get("data_name", "")),
+        ("Data, fingerprint", attributes.get("data_fingerprint", "")),
+    ]
+    versions = json_attribute(attributes, "versions")
+    rows += [(f"Version of {name}", version) for name, version in sorted(versions.items())]
+    return [(name, str(value)) for name, value in rows if str(value).strip(" ,")]
+
+
+def _seconds(value: Any) -> str:
+    return "" if value is None else f"{number(value, 1)} s"
+
+
+def _count(value: Any) -> str:
+    return "" if value is None else number(value, 0)

@@ -1,0 +1,172 @@
+"""Words and numbers for readers: names made safe to show, digits, units."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+# Units of the variables that models may have (DESIGN: log2 minutes are the time scale).
+UNITS = {
+    "ability": "logits",
+    "ability_sd": "logits",
+    "difficulty": "logits",
+    "difficulty_mean": "logits",
+    "difficulty_sd": "logits",
+    "discrimination": "logits per logit",
+    "log_discrimination_sd": "natural logarithms",
+    "guessing": "probability",
+    "testlet_effect": "logits",
+    "testlet_sd": "logits",
+    "task_effect": "logits",
+    "task_sd": "logits",
+    "intercept": "logits",
+    "slope": "logits per doubling of human time",
+    "length_slope": "logits per doubling of human time",
+    "log2_minutes": "log2 minutes",
+    "timing_sd": "log2 minutes",
+}
+UNKNOWN = "–"
+_BIDI_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def shown(value: Any) -> str:
+    """Return a name so that every character of it can be seen and none acts on the page.
+
+    Control characters become their pictures (a newline is shown as ␊), marks that reverse the
+    direction of writing and characters that no document may hold become �. HTML is not escaped
+    here: the templates do that.
+    """
+    return "".join(map(_shown_character, str(value)))
+
+
+def _shown_character(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    noncharacter = (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    if character in _BIDI_CONTROLS or noncharacter:
+        return "\ufffd"
+    if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:
+        return "\ufffd"
+    return character
+
+
+def short(value: Any, width: int, head: float = 0.5) -> str:
+    """Return a shown name of at most `width` columns: the middle is cut, as ends tell most.
+
+    Wide East Asian characters and emoji count as two columns. `head` is the share of the columns
+    that goes to the beginning.
+    """
+    text = shown(value)
+    if columns(text) <= width:
+        return text
+    front = _take(text, math.ceil((width - 1) * head))
+    back = _take(text[::-1], width - 1 - columns(front))[::-1]
+    return f"{front}…{back}"
+
+
+def shortened(names: Iterable[Any], width: int) -> list[str]:
+    """Shorten names so that different names stay different where any cut allows it."""
+    full = [str(name) for name in names]
+    labels = [short(name, width) for name in full]
+    for head in (0.7, 0.85, 1.0, 0.3, 0.15, 0.0):
+        owners: dict[str, set[str]] = {}
+        for name, text in zip(full, labels, strict=True):
+            owners.setdefault(text, set()).add(name)
+        clash = {text for text, those in owners.items() if len(those) > 1}
+        if not clash:
+            break
+        labels = [
+            short(name, width, head) if text in clash else text
+            for name, text in zip(full, labels, strict=True)
+        ]
+    return labels
+
+
+def folded(value: Any, width: int) -> str:
+    """Return a shown name on at most two lines of `width` columns."""
+    text = short(value, 2 * width)
+    first = _take(text, width)
+    rest = text[len(first) :]
+    if not rest:
+        return text
+    # A break after a blank, slash or the like reads better than one inside a word.
+    at = max(first.rfind(mark) for mark in " /_-.:") + 1
+    if at > width // 3 and columns(text[at:]) <= width:
+        first, rest = text[:at], text[at:]
+    return f"{first.rstrip()}\n{rest}"
+
+
+def columns(text: str) -> int:
+    """Return the number of columns that a text takes in a font of even width."""
+    return sum(_column(character) for character in text)
+
+
+def _column(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _take(text: str, width: int) -> str:
+    used, count = 0, 0
+    for character in text:
+        used += _column(character)
+        if used > width:
+            break
+        count += 1
+    return text[:count]
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """Format a number with a fixed number of decimals, a true minus sign and thousands marked."""
+    if value is None or not math.isfinite(float(value)):
+        return UNKNOWN
+    text = f"{float(value):,.{digits}f}".replace(",", "\u202f")
+    if text.startswith("-"):
+        # -0.00 is a rounding remnant, not a sign that a reader should see.
+        text = "\u2212" + text[1:] if re.search("[1-9]", text) else text[1:]
+    return text
+
+
+def interval(low: Any, high: Any, digits: int = 2) -> str:
+    """Format an interval as ``low to high``."""
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def share(value: Any) -> str:
+    """Format a proportion as a percentage without decimals, keeping 0 % and 100 % for exact ones."""
+    if value is None or not math.isfinite(float(value)):
+        return UNKNOWN
+    value = float(value)
+    if 0 < value < 0.005:
+        return "< 1\u202f%"
+    if 0.995 < value < 1:
+        return "> 99\u202f%"
+    return f"{value * 100:.0f}\u202f%"
+
+
+def duration(minutes: Any) -> str:
+    """Format a duration given in minutes: ``4 s``, ``2.5 min``, ``16 h``."""
+    if minutes is None or not math.isfinite(float(minutes)):
+        return UNKNOWN
+    minutes = float(minutes)
+    if minutes < 1:
+        return f"{_two_digits(minutes * 60)}\u202fs"
+    if minutes < 60:
+        return f"{_two_digits(minutes)}\u202fmin"
+    return f"{_two_digits(minutes / 60)}\u202fh"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0") if value < 10 else f"{value:,.0f}"
+
+
+def unit_of(variable: str) -> str:
+    """Return the unit of a variable, or an empty string where it is not known."""
+    return UNITS.get(variable, "")
