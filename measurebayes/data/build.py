@@ -41,32 +41,27 @@ class CellCounts:
         attempts: np.ndarray,
     ) -> None:
         """Add rows; four arrays of shape (row,), int64."""
-        part = pd.DataFrame(
-            {
-                "pair": _pair(agent_index, task_index),
-                "successes": successes,
-                "attempts": attempts,
-                "rows": np.ones(len(successes), dtype=np.int64),
-            }
-        )
-        part = part.groupby("pair", as_index=False, sort=False).sum()
-        self._parts.append(part)
-        self._pending += len(part)
+        columns = {
+            "pair": _pair(agent_index, task_index),
+            "successes": successes,
+            "attempts": attempts,
+            "rows": np.ones(len(successes), dtype=np.int64),
+        }
+        self._parts.append(pd.DataFrame(columns))
+        self._pending += len(successes)
         if self._pending > _COMPACT_AT:
             self._compact()
-            # The distinct pairs themselves may be many: wait for as many new ones.
-            self._pending = 0
 
     def _compact(self) -> pd.DataFrame:
-        if len(self._parts) > 1:
-            table = pd.concat(self._parts, ignore_index=True)
-            self._parts = [table.groupby("pair", as_index=False, sort=False).sum()]
+        table = pd.concat(self._parts, ignore_index=True)
+        self._parts = [table.groupby("pair", as_index=False, sort=False).sum()]
+        # The distinct pairs themselves may be many: wait for as many new rows again.
+        self._pending = 0
         return self._parts[0]
 
     def table(self) -> pd.DataFrame:
         """Make one row a pair: agent_index, task_index, successes, attempts, rows; sorted."""
-        if not self._parts:
-            self.add(*(np.empty(0, dtype=np.int64) for _ in range(4)))
+        self.add(*(np.empty(0, dtype=np.int64) for _ in range(4)))  # so that there is a part
         table = self._compact().sort_values("pair", ignore_index=True)
         return table.assign(
             agent_index=table["pair"] // (1 << _SHIFT), task_index=table["pair"] & _MASK
@@ -86,6 +81,7 @@ class Attribute:
         self.name = name
         self._values: dict[Any, int] = {}
         self._pairs: list[np.ndarray] = []
+        self._pending = 0
 
     def add(self, owner_index: np.ndarray, value_index: np.ndarray, values: Sequence[Any]) -> None:
         """Add rows: `owner_index` (row,) and the position of each row's value in `values`."""
@@ -93,6 +89,12 @@ class Attribute:
             [self._values.setdefault(value, len(self._values)) for value in values], dtype=np.int64
         )
         self._pairs.append(np.unique(_pair(owner_index, own[value_index])))
+        self._pending += self._pairs[-1].size
+        if self._pending > _COMPACT_AT:
+            self._pairs, self._pending = [self._distinct()], 0
+
+    def _distinct(self) -> np.ndarray:
+        return np.unique(np.concatenate([np.empty(0, np.int64), *self._pairs]))
 
     def resolve(
         self, owners: Sequence[str], unknown: Callable[[Any], bool], default: Any, where: str
@@ -107,7 +109,7 @@ class Attribute:
         values = list(self._values)
         result = [default] * len(owners)
         conflicts: dict[str, list[Any]] = {}
-        for pair in np.unique(np.concatenate(self._pairs or [np.empty(0, np.int64)])).tolist():
+        for pair in self._distinct().tolist():
             owner, value = pair >> _SHIFT, values[pair & _MASK]
             if unknown(value):
                 continue
@@ -242,5 +244,5 @@ def _numbers(values: Sequence[float] | None, size: int) -> np.ndarray:
 
 
 def _dates(values: Sequence[np.datetime64] | None, size: int) -> np.ndarray:
-    unknown = [np.datetime64("NaT")] * size
+    unknown = [np.datetime64("NaT", "ns")] * size
     return np.asarray(unknown if values is None else list(values), dtype="datetime64[ns]")

@@ -41,8 +41,8 @@ class Source:
         Whether the file is compressed by gzip.
     names : list of str
         Names of columns, or keys of the first JSON object.
-    head : list of list of str
-        First rows of a CSV file, without the header.
+    head : list of list
+        First rows of a CSV file or a DataFrame, without the header.
     frame : pandas.DataFrame, optional
         The DataFrame.
     """
@@ -52,7 +52,7 @@ class Source:
     path: Path | None = None
     compressed: bool = False
     names: list[str] = field(default_factory=list)
-    head: list[list[str]] = field(default_factory=list)
+    head: list[list[Any]] = field(default_factory=list)
     frame: pd.DataFrame | None = None
 
     @property
@@ -69,7 +69,9 @@ class Source:
 
 def frame_source(frame: pd.DataFrame) -> Source:
     """Source for a DataFrame."""
-    return Source("DataFrame", "frame", names=[str(name) for name in frame.columns], frame=frame)
+    names = [str(name) for name in frame.columns]
+    head = frame.head(_HEAD_ROWS).astype(object).to_numpy().tolist()
+    return Source("DataFrame", "frame", names=names, head=head, frame=frame)
 
 
 def file_source(path: Path, delimiter: str = ",") -> Source:
@@ -155,13 +157,12 @@ def near_paths(path: Path) -> str:
     """Words naming bundled data sets and files beside `path` with a similar name."""
     from measurebayes.data.catalogue import bundled_names
 
-    try:
-        beside = [str(path.parent / other.name) for other in path.parent.iterdir()]
-    except OSError:
-        beside = []
-    near = difflib.get_close_matches(str(path), [*bundled_names(), *beside], n=3, cutoff=0.6)
+    beside: dict[str, str] = {name: name for name in bundled_names()}
+    with contextlib.suppress(OSError):
+        beside |= {other.name: str(path.parent / other.name) for other in path.parent.iterdir()}
+    near = difflib.get_close_matches(path.name, beside, n=3, cutoff=0.6)
     if near:
-        return f"did you mean {listed(near)}?"
+        return f"did you mean {' or '.join(repr(beside[name]) for name in near)}?"
     return f"bundled data sets: {listed(bundled_names())}; or give the path of a file"
 
 
@@ -169,7 +170,7 @@ def _example_inside(folder: Path) -> str:
     with contextlib.suppress(OSError):
         inside = sorted(str(item) for item in folder.iterdir() if item.is_file())
         if inside:
-            return f"name a file in it, for example {listed(inside[:3])}"
+            return f"name a file in it, for example {inside[0]!r}"
     return "name a file"
 
 
@@ -204,8 +205,13 @@ def _csv_head(
         rows = [row for row, _ in zip(reader, range(_HEAD_ROWS + 1), strict=False)]
     except csv.Error as error:
         raise InputError(f"the file is not CSV: {error}", where=str(path)) from None
-    if not rows:
-        raise InputError("the file has no header", where=str(path))
+    if len(rows) < 2:
+        raise InputError(
+            "the file has one line: a header without rows" if rows else "the file has no header",
+            where=str(path),
+            expected="a header and at least one row",
+            remedy="check that whatever wrote the file has finished",
+        )
     return rows[0], rows[1:]
 
 
@@ -232,8 +238,11 @@ def line_of_row(path: Path, compressed: bool, row: int) -> int:
     Blank lines are no rows; lines end in any of the three usual ways.
     """
     number = 0
-    with opened(path, compressed) as file:
-        for line in io.TextIOWrapper(file, encoding="latin-1", newline=None):
+    with (
+        opened(path, compressed) as file,
+        io.TextIOWrapper(file, encoding="latin-1", newline=None) as text,
+    ):
+        for line in text:
             number += 1
             row -= line != "\n"
             if row < -1:

@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from measurebayes.data.provenance import fingerprint
+from measurebayes.data.provenance import seal, seal_holds
 from measurebayes.data.schema import LABELS, TIMING, VARIABLES, validate
 from measurebayes.errors import InputError
-
-_CONTENT = "content_sha256"  # exists in files only; tells a damaged file from a whole one
 
 
 def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -41,7 +39,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """
     validate(dataset)
     path = Path(path)
-    content = dataset.drop_encoding().assign_attrs({_CONTENT: fingerprint(dataset)})
+    content = dataset.drop_encoding()
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)
@@ -49,6 +47,7 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         try:
             partial.chmod(0o666 & ~_umask())  # mkstemp gives rights to the owner alone
             content.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
+            seal(partial)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
@@ -76,6 +75,13 @@ def open_saved(path: Path) -> xr.Dataset:
         Where the file is damaged, or holds something else than data of measurebayes.
     """
     remedy = "make it anew: measurebayes load RECORDS -o " + path.name
+    if seal_holds(path) is False:
+        raise InputError(
+            "the file is damaged: its bytes don't match the checksum that was saved with them",
+            where=str(path),
+            expected="a file as it was written by measurebayes load",
+            remedy=remedy,
+        )
     try:
         with xr.open_dataset(path, engine="netcdf4", decode_times=True) as file:
             dataset = file.load()
@@ -94,16 +100,7 @@ def open_saved(path: Path) -> xr.Dataset:
             expected="a file written by measurebayes load",
             remedy="measurebayes.open(path) opens a fit; its group 'data' holds the data",
         )
-    dataset = validate(_plain(dataset))
-    stored = dataset.attrs.pop(_CONTENT, None)
-    if stored is not None and stored != fingerprint(dataset):
-        raise InputError(
-            "the contents don't match the checksum that was saved with them",
-            where=str(path),
-            expected="a file as it was written by measurebayes load",
-            remedy=remedy,
-        )
-    return dataset
+    return validate(_plain(dataset))
 
 
 def _plain(dataset: xr.Dataset) -> xr.Dataset:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from measurebayes.data.schema import MAX_COUNT, label_problem
 from measurebayes.errors import InputError, shown
@@ -108,12 +109,9 @@ def parse_distinct(column: Encoded, parser: Callable[[Any], Any]) -> list[Any]:
 
 def is_blank(value: Any) -> bool:
     """Tell whether a value stands for nothing: None, NaN, or blank text and its usual spellings."""
-    if value is None:
-        return True
     if isinstance(value, str):
         return value.strip().casefold() in _BLANKS
-    # NaN and NaT are the only values unequal to themselves
-    return bool(value != value)
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def count(value: Any) -> int:
@@ -255,8 +253,6 @@ def encode_values(values: Iterable[Any], place: Callable[[int], str]) -> Encoded
     InputError
         Where a value is a list, a mapping or another thing that is not a single value.
     """
-    import pandas as pd
-
     if not isinstance(values, pd.Series):
         values = pd.Series(list(values), dtype=object)
     try:
@@ -269,7 +265,8 @@ def encode_values(values: Iterable[Any], place: Callable[[int], str]) -> Encoded
             where=place(row),
             expected="text, a number, a truth value or nothing",
         ) from None
-    return with_missing(list(distinct), np.asarray(codes, dtype=np.int64), place)
+    plain = [v.item() if isinstance(v, np.generic) else v for v in distinct.tolist()]
+    return with_missing(plain, np.asarray(codes, dtype=np.int64), place)
 
 
 def with_missing(values: list[Any], indices: np.ndarray, place: Callable[[int], str]) -> Encoded:

@@ -41,6 +41,8 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     tasks = Labels(lambda value: values.label(value, strip))
     cells = CellCounts()
     holes = records = 0
+    known_names: list[str] = []
+    task = np.empty(0, dtype=np.int64)
     for number, record in json_lines(source):
         where = f"{source.name}, line {number}"
         responses = _responses(record, where)
@@ -55,7 +57,10 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
                 remedy="rename one of them, or join their responses; repeated attempts belong in "
                 "a long table",
             )
-        task, result = _encoded(responses, where, tasks)
+        names = list(responses)
+        if names != known_names:  # lines mostly hold the same tasks in the same order
+            known_names, task = names, _task_index(names, where, tasks)
+        result = _outcomes(responses, where)
         done = result != MISSING
         size = int(done.sum())
         cells.add(np.full(size, agent), task[done], result[done], np.ones(size, np.int64))
@@ -93,11 +98,9 @@ def _responses(record: dict[str, Any], where: str) -> dict[str, Any]:
     return responses
 
 
-def _encoded(responses: dict[str, Any], where: str, tasks: Labels) -> tuple[np.ndarray, np.ndarray]:
-    names = list(responses)
-    place = lambda row: f"{where}, response to {shown(names[row])}"  # noqa: E731
-    task = tasks.encode(encode_values(names, place))
-    result = values.parse(encode_values(list(responses.values()), place), values.outcome, np.int64)
+def _task_index(names: list[str], where: str, tasks: Labels) -> np.ndarray:
+    column = encode_values(names, lambda row: f"{where}, response to {shown(names[row])}")
+    task = tasks.encode(column)
     if np.unique(task).size < task.size:
         raise InputError(
             "task names differ only in leading or trailing blanks",
@@ -105,7 +108,16 @@ def _encoded(responses: dict[str, Any], where: str, tasks: Labels) -> tuple[np.n
             expected="each task once on a line",
             remedy="rename or remove one of them",
         )
-    return task, result
+    return task
+
+
+def _outcomes(responses: dict[str, Any], where: str) -> np.ndarray:
+    answers = list(responses.values())
+    if set(map(type, answers)) <= {int, bool} and set(answers) <= {0, 1}:
+        return np.array(answers, dtype=np.int64)  # almost every line: fast
+    names = list(responses)
+    column = encode_values(answers, lambda row: f"{where}, response to {shown(names[row])}")
+    return values.parse(column, values.outcome, np.int64)
 
 
 READER = Reader(

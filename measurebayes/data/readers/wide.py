@@ -47,7 +47,7 @@ _LABEL_NAMES = ("id", "agent")
 
 def recognises(source: Source) -> bool:
     """Tell whether all but the first column of the first rows are 0, 1 or blank."""
-    if source.kind != "csv" or not source.head or len(source.names) < 2:
+    if source.kind not in ("csv", "frame") or not source.head or len(source.names) < 2:
         return False
     entries = [entry for row in source.head for entry in row[1:]]
     return any(not is_blank(entry) for entry in entries) and all(map(_is_outcome, entries))
@@ -130,14 +130,11 @@ def _dataset(
         index = np.arange(rows, rows + size, dtype=np.int64)
         if label_column is not None:
             _check_new(agents, batch[label_column], index)
-        for position, name in enumerate(tasks):
-            result = values.parse(batch[name], outcome, np.int64)
-            done = result != MISSING
-            number = int(done.sum())
-            cells.add(
-                index[done], np.full(number, position), result[done], np.ones(number, np.int64)
-            )
-            holes += size - number
+        # (row, task); one byte holds an outcome
+        result = np.stack([values.parse(batch[name], outcome, np.int8) for name in tasks], axis=1)
+        row, task = np.nonzero(result != MISSING)
+        cells.add(index[row], task, result[row, task].astype(np.int64), np.ones_like(task))
+        holes += result.size - row.size
         rows += size
     numbered = [str(number) for number in range(1, rows + 1)]
     labels = [_task_label(source, name, strip) for name in tasks]
