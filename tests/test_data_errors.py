@@ -211,6 +211,12 @@ CASES = {
         ["1 of 5 runs", "policy='failure'", "policy='missing'"],
     ),
     "metr policy": (METR, "m.jsonl", {"policy": "drop"}, ["'drop'", "'missing'"]),
+    "metr run twice": (
+        METR.replace('"alias"', '"run_id": 7, "alias"', 3).replace("7,", "8,", 1),
+        "m.jsonl",
+        {},
+        ["1 runs stand more than once: 7", "line 3", "line 2", "duplicates='keep'"],
+    ),
     "metr list": (
         METR.replace('"alias": "a"', '"alias": ["a"]', 1),
         "m.jsonl",

@@ -16,7 +16,8 @@ ROUNDS = 120
 NASTY = [
     b"\0", b"\xff", b"\xef\xbb\xbf", b'"', b",", b"\n", b"\r", b"{", b"[", b"]", b"}", b"-1",
     b"1e999", b"NaN", b"null", b"true", b"9" * 40, b"\xed\xa0\x80", b"\\ud800", b"\t", b"  ", b"'",
-    b"\x1b[2J", b"inf", b"0x1", b"1_0", "\u0663".encode(), "\u2028".encode(), "\u00a0".encode(), b"=cmd()",
+    b"\x1b[2J", b"inf", b"0x1", b"1_0", "\u0663".encode(), "\u2028".encode(), "\u00a0".encode(),
+    b"=cmd()",
 ]  # fmt: skip
 
 
@@ -65,7 +66,12 @@ def _metr(rng):
                 "alias": alias,
                 "score_binarized": int(rng.integers(0, 2)),
             }
-            run |= {"task_family": "f", "human_minutes": task + 1.5, "human_source": "baseline"}
+            run |= {
+                "run_id": len(lines),
+                "task_family": "f",
+                "human_minutes": task + 1.5,
+                "human_source": "baseline",
+            }
             run |= {"started_at": 1_700_000_000_000, "completed_at": 1_700_000_600_000}
             lines.append(json.dumps(run | {"fatal_error_from": None}) + "\n")
     return "".join(lines)

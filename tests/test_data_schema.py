@@ -69,8 +69,8 @@ REFUSED = {
     ),
     "labels twice": (lambda runs: runs.assign_coords(agent=["a", "a"]), "more than once: 'a'"),
     "label blank": (lambda runs: runs.assign_coords(agent=["a", " "]), "is blank"),
-    "index high": (set_values("task_index", [0, 1, 0, 3]), "positions of tasks, 0 to 2"),
-    "index negative": (set_values("family_index", [0, 0, -1]), "positions of familys|family"),
+    "index high": (set_values("task_index", [0, 1, 0, 3]), "positions along task, 0 to 2"),
+    "index negative": (set_values("family_index", [0, 0, -1]), "positions along family"),
     "no attempts": (set_values("attempts", [2, 0, 2, 3]), "at least 1"),
     "too many successes": (set_values("successes", [3, 0, 2, 3]), "0 to the attempts"),
     "negative": (set_values("successes", [-1, 0, 2, 3]), "0 to the attempts"),
@@ -95,7 +95,7 @@ REFUSED = {
     ),
     "timing task": (
         lambda runs: set_values("timing_task_index", [0, 1, 3])(with_timing(runs)),
-        "positions of tasks",
+        "positions along task",
     ),
 }
 

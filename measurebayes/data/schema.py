@@ -108,7 +108,7 @@ def validate(dataset: xr.Dataset) -> xr.Dataset:
                 name,
                 lambda x, n=dataset.sizes[target]: (x >= 0) & (x < n),  # type: ignore[misc]
                 dataset,
-                f"positions of {target}s, 0 to {dataset.sizes[target] - 1}",
+                f"positions along {target}, 0 to {dataset.sizes[target] - 1}",
             )
     _check_cells(dataset)
     _check_values(dataset, has_timing)

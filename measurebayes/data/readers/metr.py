@@ -24,6 +24,7 @@ TABLE = (
     Column("task_id", "yes", "label of the task"),
     Column("alias", "yes", "label of the agent; `human` for timed human attempts"),
     Column("score_binarized", "yes", "outcome of the run: 0 or 1"),
+    Column("run_id", "no", "identifies the run; a run that stands twice is an error"),
     Column("task_family", "no", "family of the task"),
     Column("task_source", "no", "suite of the task (HCAST, SWAA, RE-Bench)"),
     Column("human_minutes", "no", "time of a person for the task, minutes"),
@@ -39,6 +40,12 @@ OPTIONS = (
         "what a run that a fatal error stopped is: a failure; missing (dropped, its number kept in "
         "`dropped`); or as_scored (its score stands). Needed where such runs exist",
         ("failure", "missing", "as_scored"),
+    ),
+    Option(
+        "duplicates",
+        "error",
+        "what rows with the same run_id are: an error, or different runs to keep",
+        ("error", "keep"),
     ),
     Option("human", "human", "alias of the rows that are timed human attempts"),
     STRIP,
@@ -63,6 +70,8 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
             remedy="choose another reader",
         )
     columns = _columns(source)
+    if options["duplicates"] == "error":
+        _check_run_ids(columns["run_id"])
     strip = truth(options["strip"], "strip")
     runs = _parsed(columns, strip)
     tasks = Labels(lambda value: values.label(value, strip))
@@ -119,6 +128,19 @@ def _raise_lacking(record: Mapping[str, Any], where: str) -> None:
         expected=f"keys {', '.join(_REQUIRED)}; it has {listed(record, 12)}",
         remedy=did_you_mean(lacking[0], record) or "repair or remove this line",
     )
+
+
+def _check_run_ids(runs: Encoded) -> None:
+    number = np.bincount(runs.indices)
+    twice = [v for v, n in zip(runs.values, number, strict=True) if n > 1 and v is not None]
+    if twice:
+        rows = np.flatnonzero(runs.indices == list(runs.values).index(twice[0]))
+        raise InputError(
+            f"{len(twice)} runs stand more than once: {listed(twice)}",
+            where=f"{runs.place(int(rows[1]))}, as before in {runs.place(int(rows[0]))}",
+            expected="each run once",
+            remedy="remove the copies; if run_id doesn't tell runs apart: duplicates='keep'",
+        )
 
 
 def _parsed(columns: Mapping[str, Encoded], strip: bool) -> pd.DataFrame:
