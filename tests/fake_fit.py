@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, norm
+
+from measurebayes.data.provenance import fingerprint
 
 ROOT = Path(__file__).resolve().parent.parent
 PRIORS = {"ability_sd": 2.5, "difficulty_mean": 5.0, "difficulty_sd": 5.0}
@@ -111,14 +113,14 @@ def logits(truth, agent_index, task_index):
 
 
 def fake_fit(
-    model="rasch", chains=2, draws=100, seed=1, converged=True, log_likelihood=True, **design
+    model="rasch", chains=4, draws=200, seed=1, converged=True, log_likelihood=True, **design
 ):
     """Return a fit of invented records; see `fake_data` for the design."""
     data, truth = fake_data(seed=seed, model=model, **design)
     return fit_of(data, truth, model, chains, draws, seed, converged, log_likelihood)
 
 
-def fit_of(data, truth, model, chains=2, draws=100, seed=1, converged=True, log_likelihood=True):
+def fit_of(data, truth, model, chains=4, draws=200, seed=1, converged=True, log_likelihood=True):
     """Return a fit whose draws lie around `truth`, with the layout of a real fit."""
     rng = np.random.default_rng([seed, 2])
     posterior = posterior_around(data, truth, model, chains, draws, rng, converged)
@@ -146,7 +148,12 @@ def posterior_around(data, truth, model, chains, draws, rng, converged):
     shift = 0.0 if converged else 3.0
 
     def around(centre, sd):
-        noise = rng.normal(size=(chains, draws, *np.shape(centre)))
+        # Every chain has the same quantiles in its own order, so that R-hat is surely near 1.
+        quantiles = norm.ppf((np.arange(draws) + 0.5) / draws).reshape(
+            1, -1, *[1] * np.ndim(centre)
+        )
+        noise = np.broadcast_to(quantiles, (chains, draws, *np.shape(centre)))
+        noise = rng.permuted(noise, axis=1)
         noise += shift * np.arange(chains).reshape(-1, 1, *[1] * np.ndim(centre))
         return centre + sd * noise
 
@@ -220,7 +227,7 @@ def fit_attrs(model, source, data, chains, draws, seed):
         "created": "2026-01-02T03:04:05+00:00",
         "versions": json.dumps({"python": "3.13.1", "numpyro": "0.22.0", "arviz": "1.3.0"}),
         "data_name": data.attrs["name"],
-        "data_fingerprint": "f" * 64,
+        "data_fingerprint": fingerprint(data),
         "layout": "long",
         "measurebayes_version": "0.1.0",
     }

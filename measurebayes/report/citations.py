@@ -17,13 +17,13 @@ BACKENDS = {
     "e1516. doi:10.7717/peerj-cs.1516",
 }
 NUTS = (
-    "Hoffman, M. D., & Gelman, A. (2014). The No-U-Turn Sampler: adaptively setting path lengths in "
-    "Hamiltonian Monte Carlo. Journal of Machine Learning Research, 15, 1593-1623."
+    "Hoffman, M. D., & Gelman, A. (2014). The No-U-Turn Sampler: adaptively setting path lengths "
+    "in Hamiltonian Monte Carlo. Journal of Machine Learning Research, 15, 1593-1623."
 )
 ARVIZ = (
     "Martin, O. A., Abril-Pla, O., Deklerk, J., Axen, S. D., Carroll, C., Hartikainen, A., & "
-    "Vehtari, A. (2026). ArviZ: a modular and flexible library for exploratory analysis of Bayesian "
-    "models. Journal of Open Source Software, 11(119), 9889. doi:10.21105/joss.09889"
+    "Vehtari, A. (2026). ArviZ: a modular and flexible library for exploratory analysis of "
+    "Bayesian models. Journal of Open Source Software, 11(119), 9889. doi:10.21105/joss.09889"
 )
 RHAT = (
     "Vehtari, A., Gelman, A., Simpson, D., Carpenter, B., & Bürkner, P.-C. (2021). "

@@ -20,7 +20,7 @@ from measurebayes.report.summary import (
     posterior_of,
     thinned,
 )
-from measurebayes.report.text import duration, folded, shortened
+from measurebayes.report.text import duration, folded, number, shortened
 
 DRAWS = 300  # draws are enough for a band on a plot
 GRID = 61  # abilities at which a curve is computed
@@ -30,7 +30,7 @@ BUDGET = 4_000_000  # replicated cells held at once (32 MB)
 BANDS = 6
 
 
-def informative_tasks(fit: xr.DataTree, number: int = PANELS) -> list[str]:
+def informative_tasks(fit: xr.DataTree, most: int = PANELS) -> list[str]:
     """Return tasks that tell agents apart: the most informative of each band of difficulty.
 
     The information of a task is the sum over its attempts of a^2 p (1 - p) at the posterior means,
@@ -40,7 +40,7 @@ def informative_tasks(fit: xr.DataTree, number: int = PANELS) -> list[str]:
     ----------
     fit : DataTree
         A fit with ``ability`` and ``difficulty``.
-    number : int
+    most : int
         Number of tasks, at most.
 
     Returns
@@ -56,7 +56,7 @@ def informative_tasks(fit: xr.DataTree, number: int = PANELS) -> list[str]:
     information = np.bincount(task, weight, data.sizes["task"])
     candidates = np.flatnonzero(counts_table(data, "task")["state"] == "")
     candidates = candidates[np.argsort(means["difficulty"].values[candidates], kind="stable")]
-    bands = np.array_split(candidates, min(number, len(candidates))) if len(candidates) else []
+    bands = np.array_split(candidates, min(most, len(candidates))) if len(candidates) else []
     best = [band[np.argmax(information[band])] for band in bands]
     return [str(name) for name in data["task"].values[best]]
 
@@ -152,12 +152,12 @@ def _curves(fit: xr.DataTree, index: list[int], grid: np.ndarray) -> np.ndarray:
 def _one_agent(data: xr.Dataset, index: list[int]) -> xr.Dataset:
     """Return the data of one agent who tried every task of `index` once."""
     kept = data.drop_dims([dim for dim in ("cell", "timing") if dim in data.dims])
-    number = len(index)
+    size = len(index)
     cells = {
-        "agent_index": np.zeros(number, dtype=np.int64),
-        "task_index": np.arange(number, dtype=np.int64),
-        "attempts": np.ones(number, dtype=np.int64),
-        "successes": np.zeros(number, dtype=np.int64),
+        "agent_index": np.zeros(size, dtype=np.int64),
+        "task_index": np.arange(size, dtype=np.int64),
+        "attempts": np.ones(size, dtype=np.int64),
+        "successes": np.zeros(size, dtype=np.int64),
     }
     return kept.isel(task=index, agent=[0]).assign(
         {name: ("cell", value) for name, value in cells.items()}
@@ -201,14 +201,14 @@ class Grouping(NamedTuple):
     ----------
     names : list of str
         One a group, in the order of the plot.
-    index : ndarray
+    of_cell : ndarray
         Group of every cell, (cell,).
     title : str
         What the groups are.
     """
 
     names: list[str]
-    index: np.ndarray
+    of_cell: np.ndarray
     title: str
 
 
@@ -238,13 +238,17 @@ def grouping(fit: xr.DataTree, by: str | None = None) -> Grouping:
         return _by_band(minutes, task, "Human time", duration)
     if by == "difficulty":
         means = interval_table(fit, "difficulty", "task")["mean"].to_numpy()
-        return _by_band(means, task, "Difficulty (logits)", lambda x: f"{x:.1f}".replace("-", "−"))
+        return _by_band(means, task, "Difficulty (logits)", _one_decimal)
     raise InputError(
         f"by={by!r}" if by != "minutes" else "tasks without human_minutes",
         where="predictive check",
         expected='by="agent", "minutes" (all tasks timed) or "difficulty"',
         remedy='plot_predictive(fit, by="difficulty")',
     )
+
+
+def _one_decimal(value: float) -> str:
+    return number(value, 1)
 
 
 def _by_agent(fit: xr.DataTree, data: xr.Dataset) -> Grouping:
@@ -256,9 +260,9 @@ def _by_agent(fit: xr.DataTree, data: xr.Dataset) -> Grouping:
         place[order] = np.arange(len(order))
         return Grouping([str(name) for name in data["agent"].values[order]], place[agent], "Agent")
     parts = np.array_split(order, 10)
-    for number, part in enumerate(parts):
-        place[part] = number
-    names = [f"tenth {number + 1}" for number in range(10)]
+    for tenth, part in enumerate(parts):
+        place[part] = tenth
+    names = [f"tenth {tenth + 1}" for tenth in range(10)]
     return Grouping(names, place[agent], "Agents by ability, ablest tenth first")
 
 
@@ -291,13 +295,12 @@ def predictive_table(fit: xr.DataTree, by: str | None = None, seed: int = 1) -> 
     """
     from measurebayes.checks.discrepancy import group_sums
 
-    groups, number = (found := grouping(fit, by)), len(found.names)
+    groups = grouping(fit, by)
+    place, size = groups.of_cell, len(groups.names)
     data = data_of(fit)
-    attempts = group_sums(data["attempts"].values, groups.index, number)
-    observed = group_sums(data["successes"].values, groups.index, number) / attempts
-    rates = [
-        group_sums(block, groups.index, number) / attempts for block in _replicates(fit, data, seed)
-    ]
+    attempts = group_sums(data["attempts"].values, place, size)
+    observed = group_sums(data["successes"].values, place, size) / attempts
+    rates = [group_sums(block, place, size) / attempts for block in _replicates(fit, data, seed)]
     table = draws_table(np.concatenate(rates).T, groups.names)
     table = table.assign(observed=observed, attempts=attempts.astype(int))
     table.attrs["title"] = groups.title
@@ -349,6 +352,6 @@ def draw_predictive(table: pd.DataFrame) -> Any:
     panel.plot(table["observed"], y, "D", color=look.VERMILION, markersize=5, label="observed")
     panel.set_yticks(y, shortened(table["name"], LABEL), parse_math=False)
     panel.set_ylim(len(table) - 0.4, -0.6)
-    look.label(panel, x="Share of attempts that succeeded", y=table.attrs["title"])
+    look.label(panel, x="Share of successes", y=table.attrs["title"])
     look.legend(figure, panel)
     return figure

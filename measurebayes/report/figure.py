@@ -143,7 +143,7 @@ def to_svg(figure: Any, alternative: str) -> str:
 
 def _inline(document: str, alternative: str) -> str:
     root = ElementTree.fromstring(re.sub(r"<!DOCTYPE[^>]*>", "", document))
-    prefix = "f" + hashlib.sha256(document.encode()).hexdigest()[:8]
+    prefix = "f" + hashlib.sha256((alternative + document).encode()).hexdigest()[:8]
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"}:

@@ -18,7 +18,9 @@ from measurebayes.report.text import shortened
 
 MOST_LABELLED = 40  # rows; with more, only the ends are labelled
 ENDS = 10  # labelled rows at each end
+LINE = 0.2  # inches, height of a line of text
 LABEL = 25  # columns of a name
+THICK, THIN = (1.4, 3.5), (0.7, 1.6)  # points, lines of 95 % and 50 % intervals
 SATURATED = {"always solved": "v", "never solved": "^", "not attempted": "s"}
 
 
@@ -113,17 +115,16 @@ def _labelled_rows(panel: Any, table: pd.DataFrame) -> None:
 def _rows(panel: Any, table: pd.DataFrame, thin: bool = False) -> None:
     """Draw one interval a row; rows of one state share a line so that the file stays small."""
     y = np.arange(len(table))
+    widths = THIN if thin else THICK
     for state in ["", *SATURATED]:
         rows = (table["state"] == state).to_numpy()
         if not rows.any():
             continue
         colour = look.VERMILION if state else look.BLUE
         part = table[rows]
-        for low, high, width in (("low95", "high95", 1.4), ("low50", "high50", 3.5)):
-            if thin and width > 1:
-                width = 1.8
+        for low, high, width in zip(("low95", "low50"), ("high95", "high50"), widths, strict=True):
             line = _segments(part[low], part[high], y[rows])
-            panel.plot(*line, color=colour, linewidth=width * (0.6 if thin else 1), alpha=0.9)
+            panel.plot(*line, color=colour, linewidth=width, alpha=0.9)
         panel.plot(
             part["mean"],
             y[rows],
@@ -185,12 +186,14 @@ def plot_wright(fit: xr.DataTree) -> Any:
     low, high = means.min(), means.max()
     pad = 0.04 * (high - low) or 1.0
     limits = (low - pad, high + pad)
-    figure, axes = look.new_figure(7.0, 1, 2, sharey=True)
+    named = len(ability) <= MOST_LABELLED
+    height = max(7.0, 1.2 + LINE * len(ability)) if named else 7.0
+    figure, axes = look.new_figure(height, 1, 2, sharey=True)
     left, right = axes[0]
     left.set_ylim(*limits)
     bins = np.linspace(*limits, 31)
-    if len(ability) <= MOST_LABELLED:
-        _name_agents(left, ability, limits)
+    if named:
+        _name_agents(left, ability, limits, LINE / (height - 1.1))
         look.label(left, y="Ability and difficulty (logits)", title="Agents")
     else:
         _histogram(left, [ability["mean"].to_numpy()], bins, ["agents"])
@@ -232,6 +235,8 @@ def _histogram(panel: Any, parts: list[np.ndarray], bins: np.ndarray, labels: li
     for values, text, (colour, hatch) in zip(parts, labels, looks, strict=False):
         count, _ = np.histogram(values, bins)
         some = count > 0  # a bar of no width would still have an outline
+        if not some.any():
+            continue
         panel.barh(
             ((bins[1:] + bins[:-1]) / 2)[some],
             count[some],
@@ -247,11 +252,10 @@ def _histogram(panel: Any, parts: list[np.ndarray], bins: np.ndarray, labels: li
     panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
-def _name_agents(panel: Any, table: pd.DataFrame, limits: tuple[float, float]) -> None:
-    """Write agents' names at their abilities, moved apart where they would overlap."""
+def _name_agents(panel: Any, table: pd.DataFrame, limits: tuple[float, float], line: float) -> None:
+    """Write agents' names at their abilities, `line` (a share of the height) or more apart."""
     table = table.sort_values("mean", kind="stable")
-    gap = (limits[1] - limits[0]) / 7.0 * 0.19  # one line of text on 7 inches
-    heights = spread(table["mean"].to_numpy(), gap, limits)
+    heights = spread(table["mean"].to_numpy(), (limits[1] - limits[0]) * line, limits)
     panel.plot(np.ones(len(table)), table["mean"], "o", color=look.BLUE, markersize=5, zorder=3)
     names = shortened(table["name"], 21)
     for name, at, height in zip(names, table["mean"], heights, strict=True):

@@ -27,6 +27,7 @@ from measurebayes.report.summary import (
 from measurebayes.report.text import interval, number, shown
 
 MOST_ROWS = 2000  # of a table on the page
+INTERVALS = "50\u202f% and 95\u202f% intervals"
 CHECK_COLUMNS = ("name", "passed", "value", "text")
 
 
@@ -141,7 +142,8 @@ def _paragraphs(body: str) -> list[str]:
 
 def _check_row(row: Mapping[Any, Any]) -> dict[str, Any]:
     value = float(row["value"])
-    whole = abs(value) >= 10 or value.is_integer()
+    # A p value of 0 has decimals, a count of 0 has none.
+    whole = abs(value) >= 10 or (value.is_integer() and not str(row["name"]).startswith("pred"))
     return {
         "name": str(row["name"]),
         "passed": bool(row["passed"]),
@@ -163,7 +165,7 @@ def _failures(fit: xr.DataTree, checks: pd.DataFrame) -> list[str]:
 
 def _priors(source: str, values: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return priors with their values in this fit and the comments of the model file."""
-    lines = {}
+    lines: dict[str, str] = {}
     for line in source.splitlines():
         code, _, comment = line.partition("#")
         words = code.strip().split(":")
@@ -252,20 +254,20 @@ def _figures(
         "abilities": (
             abilities,
             plots.plot_abilities,
-            f"Abilities {who}: {agents} agents, ablest first, with 50\u202f% and 95\u202f% intervals in "
-            "logits. The table below holds the numbers.",
+            f"Abilities {who}: {agents} agents, ablest first, with {INTERVALS} in logits. The "
+            "table below holds the numbers.",
         ),
         "difficulties": (
             difficulties,
             plots.plot_difficulties,
-            f"Difficulties {who}: {tasks} tasks, hardest first, with 50\u202f% and 95\u202f% intervals in "
-            "logits. The table below holds the numbers.",
+            f"Difficulties {who}: {tasks} tasks, hardest first, with {INTERVALS} in logits. The "
+            "table below holds the numbers.",
         ),
         "icc": (
             both and bool(curves.informative_tasks(fit)),
             curves.plot_icc,
-            f"Item characteristic curves {who}: probability of success against ability, with 95\u202f% "
-            "bands and observed shares of success.",
+            f"Item characteristic curves {who}: probability of success against ability, with "
+            "95\u202f% bands and observed shares of success.",
         ),
         "wright": (
             both,

@@ -28,14 +28,15 @@ UNITS = {
     "log2_minutes": "log2 minutes",
     "timing_sd": "log2 minutes",
 }
-UNKNOWN = "–"
+UNKNOWN = "\u2013"
+_PICTURES = {"\n": "\u21b5", "\r": "\u21b5", "\t": "\u21e5"}
 _BIDI_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def shown(value: Any) -> str:
     """Return a name so that every character of it can be seen and none acts on the page.
 
-    Control characters become their pictures (a newline is shown as ␊), marks that reverse the
+    A newline is shown as ↵ and a tab as ⇥; other control characters, marks that reverse the
     direction of writing and characters that no document may hold become �. HTML is not escaped
     here: the templates do that.
     """
@@ -44,10 +45,8 @@ def shown(value: Any) -> str:
 
 def _shown_character(character: str) -> str:
     code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
+    if character in _PICTURES:
+        return _PICTURES[character]
     noncharacter = (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
     if character in _BIDI_CONTROLS or noncharacter:
         return "\ufffd"
@@ -73,8 +72,8 @@ def short(value: Any, width: int, head: float = 0.5) -> str:
 def shortened(names: Iterable[Any], width: int) -> list[str]:
     """Shorten names so that different names stay different where any cut allows it."""
     full = [str(name) for name in names]
-    labels = [short(name, width) for name in full]
-    for head in (0.7, 0.85, 1.0, 0.3, 0.15, 0.0):
+    labels = [short(name, width, 0.7) for name in full]
+    for head in (0.85, 1.0, 0.5, 0.3, 0.15, 0.0):
         owners: dict[str, set[str]] = {}
         for name, text in zip(full, labels, strict=True):
             owners.setdefault(text, set()).add(name)
@@ -102,19 +101,21 @@ def folded(value: Any, width: int) -> str:
     return f"{first.rstrip()}\n{rest}"
 
 
-def columns(text: str) -> int:
-    """Return the number of columns that a text takes in a font of even width."""
+def columns(text: str) -> float:
+    """Return about how many letters of common width are as wide as a text."""
     return sum(_column(character) for character in text)
 
 
-def _column(character: str) -> int:
+def _column(character: str) -> float:
     if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2.0
+    return 1.6 if character in "mwMW@%" else 1.0
 
 
-def _take(text: str, width: int) -> str:
-    used, count = 0, 0
+def _take(text: str, width: float) -> str:
+    used, count = 0.0, 0
     for character in text:
         used += _column(character)
         if used > width:
@@ -140,14 +141,14 @@ def interval(low: Any, high: Any, digits: int = 2) -> str:
 
 
 def share(value: Any) -> str:
-    """Format a proportion as a percentage without decimals, keeping 0 % and 100 % for exact ones."""
+    """Format a proportion as a whole percentage; only exact ones become 0 % and 100 %."""
     if value is None or not math.isfinite(float(value)):
         return UNKNOWN
     value = float(value)
     if 0 < value < 0.005:
-        return "< 1\u202f%"
+        return "<\u202f1\u202f%"
     if 0.995 < value < 1:
-        return "> 99\u202f%"
+        return ">\u202f99\u202f%"
     return f"{value * 100:.0f}\u202f%"
 
 
