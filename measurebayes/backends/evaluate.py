@@ -1,0 +1,139 @@
+"""Evaluation: the program at given values of its variables, for many draws at once, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit, gammaln
+
+from measurebayes.backends.simulate import SimulateProgram
+from measurebayes.program.labelled import Labelled, labelled, union_of_dims
+from measurebayes.program.program import Program
+from measurebayes.program.registry import ModelFile, get_model
+
+Values = Mapping[str, xr.DataArray]
+
+
+class EvaluateProgram(Program):
+    """Takes latent variables as given and keeps the log odds of every cell.
+
+    Axes of the values that the data don't have (chain, draw, grid, ...) stay in front of all
+    results: arithmetic broadcasts by name.
+    """
+
+    functions = SimulateProgram.functions
+
+    def __init__(self, data: xr.Dataset, values: Values) -> None:
+        super().__init__(data, "long")
+        self.values = values
+        self.deterministics: dict[str, Labelled] = {}
+        self.log_odds: Labelled | None = None
+
+    def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
+        """Return the given value."""
+        if name not in self.values:
+            raise KeyError(f"the values lack the variable {name!r}")
+        value = labelled(self.values[name])
+        return Labelled(value.value, value.dims, name)
+
+    def keep(self, name: str, x: Labelled) -> None:
+        """Keep a deterministic variable."""
+        self.deterministics[name] = x
+
+    def observe_successes(self, log_odds: Any) -> None:
+        """Keep the log odds."""
+        self.log_odds = labelled(log_odds)
+
+    def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
+        """Pass over other observations: cells are what is evaluated."""
+
+
+def cell_logits(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    values: Values,
+    priors: Mapping[str, float] | None = None,
+) -> xr.DataArray:
+    """Return the log odds of success of every observed cell.
+
+    Parameters
+    ----------
+    model
+        Name of a model, or path of a model file.
+    data
+        Dataset of the schema.
+    values
+        For every latent variable its value(s): its own dims and any batch dims (chain, draw, ...).
+    priors
+        Numbers that replace those of the file's PRIORS, where the text uses them in its log odds.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dims (*batch, cell), in logits.
+    """
+    model = get_model(model)
+    program = EvaluateProgram(data, values)
+    model.function(program, data, model.with_priors(priors))
+    eta = program.log_odds
+    if eta is None:
+        raise ValueError(f"model {model.name} observes no successes")
+    batch = tuple(d for d in union_of_dims(eta.dims) if d != "cell")
+    coords = {d: values[n].coords[d] for d in batch for n in values if d in values[n].coords}
+    array = xr.DataArray(eta.value, dims=eta.dims, coords=coords)
+    return array.transpose(*batch, "cell")
+
+
+def log_likelihood(model: str | ModelFile, data: xr.Dataset, values: Values) -> xr.DataArray:
+    """Return the log density of every cell's successes, binomial coefficient included.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dims (*batch, cell), natural logarithms.
+    """
+    eta = cell_logits(model, data, values)
+    attempts, successes = data["attempts"].values, data["successes"].values
+    coefficient = (
+        gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(attempts - successes + 1.0)
+    )
+    # In place, in float64: this array is the largest one in a comparison.
+    result = eta.values * successes
+    result -= attempts * np.logaddexp(0.0, eta.values)
+    result += coefficient
+    return eta.copy(data=result)
+
+
+def replicate(
+    model: str | ModelFile, data: xr.Dataset, values: Values, rng: np.random.Generator
+) -> xr.DataArray:
+    """Draw successes of the same attempts anew.
+
+    Returns
+    -------
+    xarray.DataArray
+        Whole numbers, dims (*batch, cell).
+    """
+    eta = cell_logits(model, data, values)
+    return eta.copy(data=rng.binomial(data["attempts"].values, expit(eta.values)))
+
+
+def blocks_of_draws(posterior: xr.Dataset, cells: int, budget: int) -> Iterator[xr.Dataset]:
+    """Cut a posterior (chain, draw, ...) into blocks of draws of all chains.
+
+    Parameters
+    ----------
+    posterior
+        Group of a fit.
+    cells
+        Number of cells that each draw will be evaluated at.
+    budget
+        Bytes that one float64 array of chains x draws x cells may take.
+    """
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    step = max(1, budget // max(1, 8 * chains * cells))
+    for start in range(0, draws, step):
+        yield posterior.isel(draw=slice(start, start + step))

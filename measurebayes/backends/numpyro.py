@@ -1,0 +1,191 @@
+"""NumPyro interpreter: the program as NumPyro sample statements in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import xarray as xr
+from jax.scipy.special import gammaln
+from numpyro.distributions import constraints
+
+from measurebayes.program.program import Program
+from measurebayes.program.registry import ModelFile, get_model
+
+Counts = Mapping[str, jax.Array]
+
+
+@jax.custom_jvp
+def binomial_kernel(log_odds: jax.Array, successes: jax.Array, attempts: jax.Array) -> jax.Array:
+    """Return k eta - n log(1 + exp(eta)): the part of a binomial density that depends on eta."""
+    return _kernel_and_slope(log_odds, successes, attempts)[0]
+
+
+@binomial_kernel.defjvp
+def _binomial_kernel_jvp(primals: tuple, tangents: tuple) -> tuple[jax.Array, jax.Array]:
+    # Value and slope share one exponential: the cell term is nearly all of a gradient's cost.
+    value, slope = _kernel_and_slope(*primals)
+    return value, slope * tangents[0]
+
+
+def _kernel_and_slope(
+    log_odds: jax.Array, successes: jax.Array, attempts: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    small = jnp.exp(-jnp.abs(log_odds))
+    value = successes * log_odds - attempts * (jnp.maximum(log_odds, 0.0) + jnp.log1p(small))
+    chance = jnp.where(log_odds >= 0, 1.0, small) / (1.0 + small)
+    return value, successes - attempts * chance
+
+
+class BinomialLogOdds(dist.Distribution):
+    """Binomial(attempts, logistic(log_odds)) with a derivative that shares the exponential."""
+
+    arg_constraints = {
+        "log_odds": constraints.real,
+        "attempts": constraints.nonnegative_integer,
+    }
+    pytree_data_fields = ("log_odds", "attempts", "log_coefficient")
+
+    def __init__(self, log_odds: Any, attempts: Any, log_coefficient: Any = None) -> None:
+        self.log_odds, self.attempts = log_odds, attempts
+        self.log_coefficient = log_coefficient
+        shape = jnp.broadcast_shapes(jnp.shape(log_odds), jnp.shape(attempts))
+        super().__init__(batch_shape=shape, validate_args=False)
+
+    @property
+    def support(self) -> Any:
+        """Whole numbers from 0 to the number of attempts."""
+        return constraints.integer_interval(0, self.attempts)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        """Draw numbers of successes."""
+        return dist.Binomial(self.attempts, logits=self.log_odds).sample(key, sample_shape)
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """Return the log density, binomial coefficient included."""
+        coefficient = self.log_coefficient
+        if coefficient is None:
+            coefficient = log_binomial_coefficient(value, self.attempts)
+        return binomial_kernel(self.log_odds, value, self.attempts) + coefficient
+
+
+def log_binomial_coefficient(successes: Any, attempts: Any) -> jax.Array:
+    """Return log C(attempts, successes)."""
+    failures = attempts - successes
+    return gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(failures + 1.0)
+
+
+class NumPyroProgram(Program):
+    """Runs a model text inside a NumPyro model.
+
+    Parameters
+    ----------
+    data, layout
+        See `Program`.
+    counts
+        Arrays ``attempts``, ``successes`` and ``log_coefficient`` in the layout's shape. They are
+        arguments, so that one compiled program serves other counts of the same shape.
+    """
+
+    functions = {
+        "exp": jnp.exp,
+        "log": jnp.log,
+        "logistic": jax.nn.sigmoid,
+        "softplus": jax.nn.softplus,
+        "sum": jnp.sum,
+    }
+
+    def __init__(self, data: xr.Dataset, layout: str, counts: Counts) -> None:
+        super().__init__(data, layout)
+        self.counts = counts
+
+    def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Any:
+        """Declare a NumPyro site."""
+        shape = self.size(dims)
+        if family == "zero_sum_normal":
+            distribution = dist.ZeroSumNormal(jnp.reshape(parameters[0], ()), event_shape=shape)
+        else:
+            first, *others = (jnp.asarray(p, dtype=float) for p in parameters)
+            distribution = _DISTRIBUTIONS[family](jnp.broadcast_to(first, shape), *others)
+        return numpyro.sample(name, distribution)
+
+    def keep(self, name: str, x: Any) -> None:
+        """Declare a deterministic site."""
+        numpyro.deterministic(name, x.value)
+
+    def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
+        """Declare an observed site."""
+        if family == "binomial":
+            counts = self.counts
+            eta = jnp.broadcast_to(parameters[0], self.cells.shape)
+            site = BinomialLogOdds(eta, counts["attempts"], counts["log_coefficient"])
+            numpyro.sample(name, site, obs=counts["successes"])
+        else:
+            numpyro.sample(name, dist.Normal(*parameters), obs=jnp.asarray(observed))
+
+
+_DISTRIBUTIONS: dict[str, Callable[..., dist.Distribution]] = {
+    "normal": dist.Normal,
+    "half_normal": dist.HalfNormal,
+    "log_normal": dist.LogNormal,
+    "exponential": lambda scale: dist.Exponential(1.0 / scale),
+    "beta": dist.Beta,
+}
+
+
+def counts_of(data: xr.Dataset, layout: str) -> dict[str, np.ndarray]:
+    """Return attempts, successes and log binomial coefficients in the layout's shape, float64."""
+    from measurebayes.program.cells import Cells
+
+    cells = Cells(data, layout)
+    attempts = cells.place(data["attempts"].values.astype(float))
+    successes = cells.place(data["successes"].values.astype(float))
+    with jax.enable_x64(True):
+        coefficient = np.asarray(log_binomial_coefficient(successes, attempts))
+    return {"attempts": attempts, "successes": successes, "log_coefficient": coefficient}
+
+
+def numpyro_model(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    priors: Mapping[str, float] | None = None,
+    layout: str = "auto",
+) -> Callable[..., None]:
+    """Return a NumPyro model of the data, for use with any NumPyro function.
+
+    Run it in float64 (``with jax.enable_x64(True):``). It takes the counts as an optional
+    argument (see `counts_of`); without, it uses those of `data`.
+
+    Parameters
+    ----------
+    model
+        Name of a model, or path of a model file.
+    data
+        Dataset of the schema (dims cell, agent, task, family).
+    priors
+        Numbers that replace those of the file's PRIORS.
+    layout
+        ``"auto"``, ``"long"`` or ``"dense"``.
+
+    Returns
+    -------
+    callable
+        Function of the counts; its sites have the names of the model text, and ``successes``.
+    """
+    model = get_model(model)
+    numbers = model.with_priors(priors)
+    defaults = counts_of(data, layout)
+
+    def run(counts: Counts = defaults) -> None:
+        program = NumPyroProgram(data, layout, counts)
+        if model.numpyro is not None:
+            model.numpyro(data, numbers)
+        else:
+            model.function(program, data, numbers)
+
+    return run

@@ -1,0 +1,104 @@
+"""PyMC interpreter: the program as random variables of a PyMC model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from measurebayes.program.program import Program
+from measurebayes.program.registry import ModelFile, get_model
+
+
+class PyMCProgram(Program):
+    """Runs a model text inside a PyMC model context."""
+
+    functions = {
+        "exp": pt.exp,
+        "log": pt.log,
+        "logistic": pt.sigmoid,
+        "softplus": pt.softplus,
+        "sum": pt.sum,
+    }
+
+    def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Any:
+        """Declare a random variable."""
+        arguments = [_float64(p) for p in parameters]
+        if family == "zero_sum_normal":
+            (scale,) = arguments
+            # PyMC wants no axis on the scale of a zero-sum variable.
+            scale = scale.flatten()[0] if scale.ndim else scale
+            return pm.ZeroSumNormal(name, sigma=scale, dims=dims)
+        make, keywords = _DISTRIBUTIONS[family]
+        return make(name, **dict(zip(keywords, arguments, strict=True)), dims=dims or None)
+
+    def keep(self, name: str, x: Any) -> None:
+        """Declare a deterministic variable."""
+        pm.Deterministic(name, x.value, dims=x.dims or None)
+
+    def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
+        """Declare an observed variable."""
+        if family != "binomial":
+            location, scale = (_float64(p) for p in parameters)
+            pm.Normal(name, mu=location, sigma=scale, observed=np.asarray(observed, dtype=float))
+            return
+        attempts = self.cells.place(self.data["attempts"].values)
+        successes = self.cells.place(self.data["successes"].values)
+        eta = pt.broadcast_to(parameters[0], self.cells.shape)
+        pm.Binomial(name, n=attempts, logit_p=eta, observed=successes, dims=self.cells.dims)
+
+
+# PyTensor keeps a Python float as float32, which is off by 2e-8 a term: numbers become float64.
+def _float64(parameter: Any) -> Any:
+    if isinstance(parameter, int | float | np.ndarray):
+        return pt.constant(np.asarray(parameter, dtype=np.float64))
+    return parameter
+
+
+_DISTRIBUTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "normal": (pm.Normal, ("mu", "sigma")),
+    "half_normal": (pm.HalfNormal, ("sigma",)),
+    "log_normal": (pm.LogNormal, ("mu", "sigma")),
+    "exponential": (pm.Exponential, ("scale",)),
+    "beta": (pm.Beta, ("alpha", "beta")),
+}
+
+
+def pymc_model(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    priors: Mapping[str, float] | None = None,
+    layout: str = "long",
+) -> pm.Model:
+    """Return a PyMC model of the data, for use with any PyMC function.
+
+    Parameters
+    ----------
+    model
+        Name of a model, or path of a model file.
+    data
+        Dataset of the schema (dims cell, agent, task, family).
+    priors
+        Numbers that replace those of the file's PRIORS.
+    layout
+        ``"long"``, ``"dense"`` or ``"auto"``.
+
+    Returns
+    -------
+    pymc.Model
+        Its variables have the names and dims of the model text, and ``successes``.
+    """
+    model = get_model(model)
+    numbers = model.with_priors(priors)
+    names = ("agent", "task", "family")
+    coords = {name: data[name].values.tolist() for name in names}
+    with pm.Model(coords={**coords, "cell": np.arange(data.sizes["cell"])}) as built:
+        if model.pymc is not None:
+            model.pymc(data, numbers)
+        else:
+            model.function(PyMCProgram(data, layout), data, numbers)
+    return built

@@ -1,0 +1,160 @@
+"""Simulation: the program as NumPy draws, from the priors or given some variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from measurebayes.program.labelled import Labelled, labelled
+from measurebayes.program.program import Program
+from measurebayes.program.registry import ModelFile, get_model
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A latent variable as the model text states it."""
+
+    name: str
+    family: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    parameters: tuple[str, ...]
+
+
+class SimulateProgram(Program):
+    """Draws every variable in the order of the text; observed ones too."""
+
+    functions = {
+        "exp": np.exp,
+        "log": np.log,
+        "logistic": expit,
+        "softplus": lambda x: np.logaddexp(0.0, x),
+        "sum": np.sum,
+    }
+
+    def __init__(self, data: xr.Dataset, rng: np.random.Generator) -> None:
+        super().__init__(data, "long")
+        self.rng = rng
+        self.variables: list[Variable] = []
+        self.values: dict[str, Labelled] = {}
+
+    def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
+        """Record the variable as stated."""
+        shown = tuple(_shown(p) for p in parameters)
+        self.variables.append(Variable(name, family, dims, self.size(dims), shown))
+
+    def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
+        """Draw a latent variable."""
+        shape = self.size(dims)
+        value = Labelled(_DRAW[family](self.rng, shape, *parameters), dims, name)
+        self.values[name] = value
+        return value
+
+    def keep(self, name: str, x: Labelled) -> None:
+        """Record a deterministic variable."""
+        self.values[name] = x
+
+    def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
+        """Draw an observed variable."""
+        if family == "binomial":
+            chance = np.broadcast_to(expit(parameters[0]), self.cells.shape)
+            drawn = self.rng.binomial(self.data["attempts"].values, chance)
+            self.values[name] = Labelled(drawn.astype(np.int64), ("cell",))
+        else:
+            drawn = self.rng.normal(*parameters, size=np.shape(observed))
+            self.values[name] = Labelled(drawn, ("observation",) * np.ndim(observed))
+
+
+def _zero_sum(rng: np.random.Generator, shape: tuple[int, ...], scale: Any) -> np.ndarray:
+    free = rng.normal(0.0, np.ravel(scale)[0], size=shape)
+    return free - free.mean()
+
+
+_DRAW: dict[str, Any] = {
+    "normal": lambda rng, shape, mean, sd: rng.normal(mean, sd, size=shape),
+    "zero_sum_normal": _zero_sum,
+    "half_normal": lambda rng, shape, scale: np.abs(rng.normal(0.0, scale, size=shape)),
+    "log_normal": lambda rng, shape, mean, sd: np.exp(rng.normal(mean, sd, size=shape)),
+    "exponential": lambda rng, shape, scale: rng.exponential(scale, size=shape),
+    "beta": lambda rng, shape, a, b: rng.beta(a, b, size=shape),
+}
+
+
+def _shown(parameter: Any) -> str:
+    x = labelled(parameter)
+    if x.name:
+        return x.name
+    return f"{float(x.value):g}" if not x.dims and np.ndim(x.value) == 0 else "(expression)"
+
+
+def prior_draw(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    rng: np.random.Generator,
+    priors: Mapping[str, float] | None = None,
+) -> dict[str, xr.DataArray]:
+    """Draw all variables of a model once from their priors, and observations given them.
+
+    Returns
+    -------
+    dict of str to xarray.DataArray
+        Latent and deterministic variables with their own dims, and ``successes`` (cell) for the
+        attempts that `data` has.
+    """
+    model = get_model(model)
+    program = SimulateProgram(data, rng)
+    model.function(program, data, model.with_priors(priors))
+    return {
+        name: xr.DataArray(
+            np.asarray(x.value),
+            dims=x.dims,
+            coords={d: data.coords[d] for d in x.dims if d in data.coords},
+        )
+        for name, x in program.values.items()
+    }
+
+
+def variables(
+    model: str | ModelFile, data: xr.Dataset, priors: Mapping[str, float] | None = None
+) -> list[Variable]:
+    """List the latent variables of a model for the data, in the order of its text."""
+    model = get_model(model)
+    program = SimulateProgram(data, np.random.default_rng(0))
+    model.function(program, data, model.with_priors(priors))
+    return program.variables
+
+
+def simulate(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    seed: int = 0,
+    priors: Mapping[str, float] | None = None,
+) -> xr.Dataset:
+    """Return the data with successes drawn from the prior predictive distribution.
+
+    Parameters
+    ----------
+    model
+        Name of a model, or path of a model file.
+    data
+        The design: agents, tasks and attempts; its successes are replaced.
+    seed
+        Makes the draw reproducible.
+    priors
+        Numbers that replace those of the file's PRIORS.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of the schema, with the true values of all variables as variables ``true_<name>``.
+    """
+    drawn = prior_draw(model, data, np.random.default_rng(seed), priors)
+    new = data.copy()
+    new["successes"] = ("cell", drawn.pop("successes").values)
+    new.attrs = {**data.attrs, "title": f"simulated from {get_model(model).name}, seed {seed}"}
+    return new.assign({f"true_{name}": value for name, value in drawn.items()})

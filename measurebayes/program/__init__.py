@@ -1,0 +1,1 @@
+"""The model text: its verbs, its layouts and the registry of model files."""

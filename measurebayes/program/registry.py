@@ -1,0 +1,216 @@
+"""Finds model files: the folder models/ is the registry, a path to a .py file is a user's model."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from measurebayes.errors import ModelError
+
+_TEMPLATE_HINT = "`measurebayes copy rasch my_model.py` writes a file to start from"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """A model: one Python file with a docstring, PRIORS and model(pp, data, priors).
+
+    Attributes
+    ----------
+    name
+        File name without ``.py``.
+    path
+        Where it was read.
+    source
+        The text of the file.
+    docstring
+        Its module docstring.
+    priors
+        ``PRIORS``: named numbers.
+    function
+        ``model(pp, data, priors)``.
+    numpyro, pymc
+        Functions ``(data, priors)`` written by hand for one library, or None: the escape hatch.
+    """
+
+    name: str
+    path: str
+    source: str
+    docstring: str
+    priors: dict[str, float]
+    function: Callable[..., None]
+    numpyro: Callable[..., None] | None = None
+    pymc: Callable[..., None] | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the text."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """First line of the docstring."""
+        return self.docstring.strip().splitlines()[0] if self.docstring.strip() else self.name
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The docstring's underlined parts: Equation, Assumes, Identified by, ..."""
+        parts = re.split(r"^(\S[^\n]*)\n-{3,}\n", self.docstring, flags=re.MULTILINE)
+        return {
+            head: inspect.cleandoc("\n" + body).strip("\n")
+            for head, body in zip(parts[1::2], parts[2::2], strict=True)
+        }
+
+    @property
+    def equations(self) -> str:
+        """The Equation section."""
+        return self.sections.get("Equation", "")
+
+    @property
+    def references(self) -> list[str]:
+        """The numbered references, each on one line."""
+        text = self.sections.get("References", "")
+        items = re.split(r"^\d+\.\s+", text, flags=re.MULTILINE)[1:]
+        return [" ".join(item.split()) for item in items]
+
+    def with_priors(self, changes: Mapping[str, float] | None) -> dict[str, float]:
+        """Return PRIORS with some numbers replaced.
+
+        Raises
+        ------
+        ModelError
+            A name is not a prior of the model, or a value is not a positive number.
+        """
+        changes = dict(changes or {})
+        for name, value in changes.items():
+            if name not in self.priors:
+                near = difflib.get_close_matches(name, self.priors, 1)
+                raise ModelError(
+                    f"prior {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+                    where=f"priors for model {self.name}",
+                    expected="one of " + ", ".join(self.priors),
+                    remedy=f"`measurebayes describe {self.name} DATA` lists the priors",
+                )
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ModelError(
+                    f"{name}={value!r}",
+                    where=f"priors for model {self.name}",
+                    expected="a positive number",
+                    remedy=f"the default is {self.priors[name]}",
+                )
+        return {**self.priors, **{name: float(value) for name, value in changes.items()}}
+
+
+def model_names() -> list[str]:
+    """Return the names of the bundled models, sorted."""
+    folder = resources.files("measurebayes.models")
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(n[:-3] for n in names if n.endswith(".py") and not n.startswith("_"))
+
+
+def get_model(name_or_path: str | Path | ModelFile) -> ModelFile:
+    """Return a bundled model by name, or the model in a .py file.
+
+    A model file is code: it is run when it is loaded. Load only files that you trust.
+
+    Raises
+    ------
+    ModelError
+        There is no such model or file, or the file has no docstring, PRIORS or model().
+    """
+    if isinstance(name_or_path, ModelFile):
+        return name_or_path
+    text = str(name_or_path)
+    if text.endswith(".py"):
+        return _from_file(Path(text))
+    if text not in model_names():
+        near = difflib.get_close_matches(text, model_names(), 1)
+        raise ModelError(
+            f"model {text!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+            where="the name of the model",
+            expected="one of " + ", ".join(model_names()) + ", or a path that ends in .py",
+            remedy=f"`measurebayes models` lists them; {_TEMPLATE_HINT}",
+        )
+    file = resources.files("measurebayes.models") / f"{text}.py"
+    return model_from_source(text, file.read_text(encoding="utf-8"), str(file))
+
+
+def _from_file(path: Path) -> ModelFile:
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(
+            f"{path} can't be read ({type(error).__name__})",
+            where="the path of the model",
+            expected="a Python file in UTF-8",
+            remedy=_TEMPLATE_HINT,
+        ) from error
+    return model_from_source(path.stem, source, str(path))
+
+
+def model_from_source(name: str, source: str, path: str) -> ModelFile:
+    """Run the text of a model file and return its parts.
+
+    Raises
+    ------
+    ModelError
+        The text doesn't run, or a part is missing.
+    """
+    module = types.ModuleType(name)
+    module.__file__ = path
+    try:
+        exec(compile(source, path, "exec"), module.__dict__)
+    except Exception as error:  # a user's file may raise anything; the message must name it
+        raise ModelError(
+            f"{type(error).__name__}: {error}",
+            where=f"running {path}",
+            expected="a Python file that runs by itself",
+            remedy=f"run `python {path}` to see where it fails",
+        ) from error
+    function, priors = getattr(module, "model", None), getattr(module, "PRIORS", None)
+    problem = _missing_part(module.__doc__, function, priors)
+    if problem:
+        raise ModelError(
+            problem,
+            where=path,
+            expected="a module docstring, PRIORS (named positive numbers), model(pp, data, priors)",
+            remedy=_TEMPLATE_HINT,
+        )
+    return ModelFile(
+        name=name,
+        path=path,
+        source=source,
+        docstring=inspect.cleandoc(module.__doc__ or ""),
+        priors={str(k): float(v) for k, v in dict(priors).items()},  # type: ignore[arg-type]
+        function=function,  # type: ignore[arg-type]
+        numpyro=getattr(module, "numpyro", None),
+        pymc=getattr(module, "pymc", None),
+    )
+
+
+def _missing_part(doc: str | None, function: Any, priors: Any) -> str | None:
+    if not (doc or "").strip():
+        return "no module docstring"
+    if not isinstance(priors, Mapping):
+        return "no mapping PRIORS"
+    wrong = [k for k, v in priors.items() if isinstance(v, bool) or not isinstance(v, int | float)]
+    if wrong:
+        return f"PRIORS[{wrong[0]!r}] = {priors[wrong[0]]!r} is not a number"
+    if not callable(function):
+        return "no function model"
+    if list(inspect.signature(function).parameters)[:3] != ["pp", "data", "priors"]:
+        return f"model has the parameters {inspect.signature(function)}"
+    return None
+
+
+def priors_from_json(text: str) -> dict[str, float]:
+    """Return the priors that a fit was made with from its attribute."""
+    return {str(k): float(v) for k, v in json.loads(text).items()}
