@@ -218,12 +218,13 @@ def _tracked(outcomes: Iterator[Outcome], total: int, progress: bool) -> Iterato
 
 def run_replication(task: _Task) -> Outcome:
     """Simulate, fit and rank once; a module-level function, so that processes can run it."""
-    from measurebayes.backends import evaluate, simulate
+    from measurebayes.backends import evaluate
+    from measurebayes.backends.simulate import prior_draw
     from measurebayes.program.registry import get_model
 
     rng = np.random.default_rng([task.seed, task.replication])
     model = get_model(task.model)
-    truth = simulate.prior_draw(model, task.design, rng, priors=task.priors)
+    truth = prior_draw(model, task.design, rng, priors=task.priors)
     data = task.design.copy()
     data["successes"] = ("cell", truth.pop("successes").values.astype(np.int64))
     posterior, diagnostics = _fit_until_long_enough(model, data, task, int(rng.integers(2**31)))
