@@ -17,7 +17,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from measurebayes.backends import numpyro_model, pymc_model, simulate
+    from measurebayes.backends.numpyro import numpyro_model
+    from measurebayes.backends.pymc import pymc_model
+    from measurebayes.backends.simulate import simulate
     from measurebayes.checks import calibrate, check
     from measurebayes.compare import compare
     from measurebayes.data import load, subset
@@ -36,9 +38,9 @@ _PUBLIC = {
     "load": ("measurebayes.data", "load"),
     "subset": ("measurebayes.data", "subset"),
     "describe": ("measurebayes.program.describe", "describe"),
-    "simulate": ("measurebayes.backends", "simulate"),
-    "numpyro_model": ("measurebayes.backends", "numpyro_model"),
-    "pymc_model": ("measurebayes.backends", "pymc_model"),
+    "simulate": ("measurebayes.backends.simulate", "simulate"),
+    "numpyro_model": ("measurebayes.backends.numpyro", "numpyro_model"),
+    "pymc_model": ("measurebayes.backends.pymc", "pymc_model"),
     "fit": ("measurebayes.inference", "fit"),
     "open": ("measurebayes.inference.results", "open_fit"),
     "save": ("measurebayes.inference.results", "save_fit"),
