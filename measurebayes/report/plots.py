@@ -86,22 +86,30 @@ def _intervals(table: pd.DataFrame, x: str, ends: tuple[str, str], kind: str) ->
 
 
 def _three_panels(table: pd.DataFrame, ends: tuple[str, str], kind: str) -> tuple[Any, Any]:
-    """Draw both ends with names and, between them, all rows without."""
-    heights = [ENDS * look.ROW, 4.2, ENDS * look.ROW]
+    """Draw both ends with names and, between them, all rows without.
+
+    Saturated tasks are left out of the ends: they lie where the population puts them, all in about
+    the same place, and naming ten of them would say nothing.
+    """
+    named = table[table["state"] == ""]
+    note = ", not saturated" if 0 < len(named) < len(table) else ""
+    named = named if len(named) else table
+    size = min(ENDS, len(named))
+    heights = [size * look.ROW, 4.2, size * look.ROW]
     figure, axes = look.new_figure(
         sum(heights) + 1.8, 3, 1, sharex=True, gridspec_kw={"height_ratios": heights}
     )
     first, middle, last = axes[:, 0]
-    _labelled_rows(first, table.head(ENDS))
-    _labelled_rows(last, table.tail(ENDS))
+    _labelled_rows(first, named.head(size))
+    _labelled_rows(last, named.tail(size))
     _rows(middle, table, thin=True)
     middle.set_yticks([])
     for panel in (first, middle):  # the axis at the bottom may be off the screen
         panel.tick_params(labelbottom=True)
     middle.margins(y=0.01)
-    look.label(first, y=f"{ENDS} {ends[0]}")
+    look.label(first, y=f"{size} {ends[0]}{note}")
     look.label(middle, y=f"all {len(table)} {kind}")
-    look.label(last, y=f"{ENDS} {ends[1]}")
+    look.label(last, y=f"{size} {ends[1]}{note}")
     return figure, axes
 
 
@@ -198,11 +206,11 @@ def plot_wright(fit: xr.DataTree) -> Any:
     else:
         _histogram(left, [ability["mean"].to_numpy()], bins, ["agents"])
         left.invert_xaxis()
-        look.label(left, x="Number", y="Ability and difficulty (logits)", title="Agents")
+        look.label(left, x="Number of agents", y="Ability and difficulty (logits)", title="Agents")
     parts = [difficulty[~saturated], difficulty[saturated]]
     _histogram(right, parts, bins, ["tasks", "saturated tasks"])
     look.legend(figure, right)
-    look.label(right, x="Number", title="Tasks")
+    look.label(right, x="Number of tasks", title="Tasks")
     _note_outside(right, difficulty, limits)
     return figure
 

@@ -189,7 +189,9 @@ def _scalars(fit: xr.DataTree) -> list[dict[str, Any]]:
 def _entries(fit: xr.DataTree, dim: str, main: str) -> dict[str, Any]:
     """Return the table of agents or tasks: every variable of that dim, sorted by the main one."""
     data, posterior = data_of(fit), posterior_of(fit)
-    variables = [str(n) for n, v in posterior.data_vars.items() if set(v.dims[2:]) == {dim}]
+    variables = [
+        str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw", dim}
+    ]
     variables.sort(key=lambda name: name != main)
     rows = counts_table(data, dim)
     rows["name"] = data[dim].values
