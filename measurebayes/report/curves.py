@@ -17,6 +17,7 @@ from measurebayes.report.summary import (
     data_of,
     draws_table,
     interval_table,
+    json_attribute,
     posterior_of,
     thinned,
 )
@@ -26,7 +27,7 @@ DRAWS = 300  # draws are enough for a band on a plot
 GRID = 61  # abilities at which a curve is computed
 PANELS = 6
 MOST_POINTS = 30  # agents; more are shown in groups of equal ability
-BUDGET = 4_000_000  # replicated cells held at once (32 MB)
+BUDGET = 32 * 2**20  # bytes of an array of replicated cells
 BANDS = 6
 
 
@@ -144,7 +145,8 @@ def _curves(fit: xr.DataTree, index: list[int], grid: np.ndarray) -> np.ndarray:
         if "agent" in draws.dims and name != "ability":
             values[str(name)] = values[str(name)].isel(agent=[0])
     values["ability"] = xr.DataArray(grid[:, None], dims=("grid", "agent"))
-    logits = cell_logits(model_of(fit), _one_agent(data_of(fit), index), values)
+    priors = json_attribute(fit.attrs, "priors")
+    logits = cell_logits(model_of(fit), _one_agent(data_of(fit), index), values, priors)
     ordered = logits.transpose("cell", "grid", "chain", "draw").values
     return expit(ordered.reshape(*ordered.shape[:2], -1))
 
@@ -309,14 +311,12 @@ def predictive_table(fit: xr.DataTree, by: str | None = None, seed: int = 1) -> 
 
 def _replicates(fit: xr.DataTree, data: xr.Dataset, seed: int) -> Iterator[np.ndarray]:
     """Yield replicated successes (draw, cell) in blocks of bounded size."""
-    from measurebayes.backends.evaluate import replicate
+    from measurebayes.backends.evaluate import blocks_of_draws, replicate
     from measurebayes.inference.results import model_of
 
     rng = np.random.default_rng(seed)
     model, draws = model_of(fit), thinned(fit, DRAWS)
-    step = max(1, BUDGET // (data.sizes["cell"] * draws.sizes["chain"]))
-    for start in range(0, draws.sizes["draw"], step):
-        block = draws.isel(draw=slice(start, start + step))
+    for block in blocks_of_draws(draws, data.sizes["cell"], BUDGET):
         values = {str(name): block[name] for name in block.data_vars}
         made = replicate(model, data, values, rng).transpose("chain", "draw", "cell").values
         yield made.reshape(-1, made.shape[-1])
