@@ -367,6 +367,27 @@ def test_copy_wants_the_name_of_a_model_file(name: str, tmp_path: Path) -> None:
     fails(run("copy", "rasch", tmp_path / name), "ends in .py")
 
 
+def test_verify_passes_the_copy_of_a_bundled_model(tmp_path: Path) -> None:
+    run("copy", "rasch", tmp_path / "mine.py")
+    result = run("verify", tmp_path / "mine.py", "--json")
+    assert result.exit_code == 0, result.output
+    assert all(row["passed"] for row in json.loads(result.stdout))
+
+
+def test_verify_ends_with_1_when_a_part_is_missing(tmp_path: Path) -> None:
+    run("copy", "rasch", tmp_path / "mine.py")
+    text = (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text(text.replace("Assumes\n-------\n", ""))
+    result = run("verify", tmp_path / "mine.py", "--json")
+    assert result.exit_code == 1, result.output
+    assert [row["name"] for row in json.loads(result.stdout) if not row["passed"]] == ["docstring"]
+
+
+def test_verify_of_no_model_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    fails(run("verify", tmp_path / "mine.py"), "docstring", "mine.py")
+
+
 def test_describe_prints_variables_and_json() -> None:
     result = run("describe", "two_pl", "metr-th1.1", "--json")
     assert result.exit_code == 0, result.output

@@ -50,4 +50,26 @@ def copy(name: str, file: Path) -> None:
     say(f"wrote {file}; check it after each change with: measurebayes verify {file}")
 
 
-COMMANDS = [models, copy]
+@click.command(cls=Command)
+@click.argument("model")
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, model: str, as_json: bool) -> None:
+    """Check a model file against the contract.
+
+    The parts of the file; one density in all interpreters and layouts; simulated data. No sampler
+    is run. MODEL is run as code: verify only files that you trust. Exit status 1 when a check
+    fails.
+    """
+    from measurebayes.checks.contract import verify as run
+
+    table = run(model)
+    if as_json:
+        print_json(table)
+    else:
+        print_table(table)
+    if not table["passed"].all():
+        ctx.exit(CHECK_FAILED)
+
+
+COMMANDS = [models, verify, copy]
