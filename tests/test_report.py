@@ -19,7 +19,7 @@ import measurebayes as mb
 from measurebayes.compare import ComparisonWarning
 from measurebayes.errors import InputError, MeasureBayesError
 from measurebayes.report.compared import comparison_context, sentences
-from measurebayes.report.page import linked, write_atomically
+from measurebayes.report.page import linked, named, write_atomically
 from measurebayes.report.sections import data_contexts
 from measurebayes.report.summary import named_fits
 from measurebayes.report.text import duration, number, share, short, shortened, shown
@@ -47,12 +47,14 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.elements, self.words, self.open, self.problems = [], [], [], []
+        self.glue = False  # after <wbr> a word goes on
         self.feed(text)
         self.close()
-        self.text = " ".join(" ".join(self.words).split())
+        self.text = " ".join("".join(self.words).split())
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
+        self.glue = tag == "wbr"
         if tag not in VOID:
             self.open.append(tag)
 
@@ -65,7 +67,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if self.open and self.open[-1] != "style":
-            self.words.append(data)
+            self.words += [data] if self.glue else [" ", data]
+        self.glue = False
 
     def all(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]
@@ -405,6 +408,12 @@ def test_links_are_made_of_dois_and_addresses_only():
     assert "<a" not in linked("javascript:alert(1) 10.5/3 <a>")
     attack = str(linked('https://x.org/"onmouseover=alert(1)'))
     assert Page(attack).all("a") == [{"href": "https://x.org/", "rel": "noreferrer"}]
+
+
+def test_names_break_at_marks_only_and_are_escaped():
+    assert named("a_b/c") == '<bdi class="name">a_<wbr>b/<wbr>c</bdi>'
+    assert named("<i>") == '<bdi class="name">&lt;i&gt;</bdi>'
+    assert named("--x--") == '<bdi class="name">--<wbr>x--</bdi>'
 
 
 def test_words_for_numbers():

@@ -42,6 +42,14 @@ def linked(value: Any) -> Any:
     return Markup("").join(parts)
 
 
+def named(value: Any) -> Any:
+    """Mark up a name: escaped, apart from the direction of the text around it, broken at marks."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(r"(?<=[/_.:-])(?=[^/_.:-])", text.shown(value))
+    return Markup('<bdi class="name">{}</bdi>').format(Markup("<wbr>").join(map(escape, parts)))
+
+
 def render(context: dict[str, Any]) -> str:
     """Return the page as HTML.
 
@@ -66,6 +74,7 @@ def render(context: dict[str, Any]) -> str:
         share=text.share,
         duration=text.duration,
         linked=linked,
+        named=named,
         words=lambda name: str(name).replace("_", " "),
     )
     environment.globals.update(interval=text.interval, unit_of=text.unit_of)
