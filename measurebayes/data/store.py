@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,14 +42,28 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     validate(dataset)
     path = Path(path)
     content = dataset.drop_encoding()
+    with replaced(path) as partial:
+        content.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
+        seal(partial)
+    return path
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Give a temporary file beside `path`, and move it there when the block ends without error.
+
+    Raises
+    ------
+    InputError
+        Where the file can't be written.
+    """
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)
         partial = Path(name)
         try:
             partial.chmod(0o666 & ~_umask())  # mkstemp gives rights to the owner alone
-            content.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
-            seal(partial)
+            yield partial
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
@@ -57,7 +73,6 @@ def save(dataset: xr.Dataset, path: str | os.PathLike[str]) -> Path:
             where=str(path),
             remedy="choose a folder that exists and that you may write to",
         ) from error
-    return path
 
 
 def _umask() -> int:

@@ -1,0 +1,221 @@
+"""Running the chains of a NUTS fit: in threads or any executor, saved, stopped and gone on with."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from measurebayes.inference.checkpoint import Checkpoint, Saved
+from measurebayes.inference.nuts import BLOCK, Chain, Engine, Records, engine_for
+from measurebayes.inference.progress import Report, bars, silent
+from measurebayes.program.registry import ModelFile, model_from_source
+
+SAVE_SECONDS = 2.0  # at most so much of a chain's work is lost when the process is killed
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, apart from its chains; can be sent to another process."""
+
+    name: str
+    source: str
+    path: str
+    data: xr.Dataset
+    priors: Mapping[str, float]
+    tune: int
+    draws: int
+    chains: int
+    seed: int
+    checkpoint: str | None
+    settings: Mapping[str, Any]
+
+    @property
+    def model(self) -> ModelFile:
+        """The model, made from its text."""
+        return model_from_source(self.name, self.source, self.path)
+
+    def engine(self) -> tuple[Engine, bool]:
+        """Return the engine, and whether this process had it already."""
+        return engine_for(self.model, self.data, self.priors, self.tune)
+
+    def seed_of(self, chain: int) -> np.random.SeedSequence:
+        """Return the seed of a chain; the pilot run is chain number `chains`."""
+        return np.random.SeedSequence([self.seed, chain])
+
+    def file(self) -> Checkpoint | None:
+        """Open the checkpoint, if the run has one."""
+        if self.checkpoint is None:
+            return None
+        return Checkpoint(self.checkpoint, self.settings, resume=True)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """All chains of a run: named variables and statistics, each (chain, draw, ...).
+
+    Attributes
+    ----------
+    variables, statistics
+        Arrays by name.
+    gradients
+        Number of gradients, pilot run and warm-up included.
+    compile_seconds, sampling_seconds
+        Wall time; the pilot run counts as sampling.
+    """
+
+    variables: dict[str, np.ndarray]
+    statistics: dict[str, np.ndarray]
+    gradients: int
+    compile_seconds: float
+    sampling_seconds: float
+
+
+def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
+    """Draw all chains of a run.
+
+    Parameters
+    ----------
+    job
+        What to run.
+    executor
+        Where the chains run; by default threads of this process, one a core.
+    progress
+        Show a bar for each chain on standard error.
+    """
+    engine, had = job.engine()
+    started = time.perf_counter()
+    geometry, pilot_steps = _geometry(job, engine)
+    with bars(job.name, job.chains, job.tune, job.draws, progress) as report:
+        if executor is None:
+            chains = _in_threads(job, geometry, report)
+        else:
+            chains = _elsewhere(job, geometry, report, executor)
+    seconds = time.perf_counter() - started
+    arguments = {**engine.arguments(job.data), "geometry": geometry}
+    named = [engine.constrain(records.flat, arguments) for records, _ in chains]
+    statistics = [_statistics(records) for records, _ in chains]
+    steps = sum(int(records.n_steps.sum()) + warmup for records, warmup in chains)
+    return Drawn(
+        {name: np.stack([chain[name] for chain in named]) for name in named[0]},
+        {name: np.stack([chain[name] for chain in statistics]) for name in statistics[0]},
+        steps + pilot_steps,
+        0.0 if had else engine.compile_seconds,
+        seconds,
+    )
+
+
+def _geometry(job: Job, engine: Engine) -> tuple[dict[str, np.ndarray], int]:
+    file = job.file()
+    saved = file.geometry() if file else None
+    if saved is None:
+        saved = engine.pilot(job.seed_of(job.chains), engine.arguments(job.data))
+        if file:
+            file.save_geometry(*saved)
+    return saved
+
+
+def _in_threads(
+    job: Job, geometry: dict[str, np.ndarray], report: Report
+) -> list[tuple[Records, int]]:
+    """Run chains in threads: JAX computes outside Python's lock, and compiles nothing again."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        futures = [
+            pool.submit(run_chain, job, geometry, chain, report, stop)
+            for chain in range(job.chains)
+        ]
+        try:
+            for future in as_completed(futures):
+                future.result()  # an error in one chain should not wait for the others
+        except BaseException:  # Ctrl-C among them: let every chain save and leave
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+        return [future.result() for future in futures]
+
+
+def _elsewhere(
+    job: Job, geometry: dict[str, np.ndarray], report: Report, executor: Executor
+) -> list[tuple[Records, int]]:
+    futures = {
+        executor.submit(run_chain, job, geometry, chain): chain for chain in range(job.chains)
+    }
+    results: dict[int, tuple[Records, int]] = {}
+    for future in as_completed(futures):
+        chain = futures[future]
+        records, warmup = results[chain] = future.result()
+        steps = float(records.n_steps.mean())
+        report(chain, job.tune + job.draws, int(records.diverging.sum()), steps)
+    return [results[chain] for chain in range(job.chains)]
+
+
+def run_chain(
+    job: Job,
+    geometry: dict[str, np.ndarray],
+    number: int,
+    report: Report = silent,
+    stop: threading.Event | None = None,
+) -> tuple[Records, int]:
+    """Draw one chain; return its records and the number of its warm-up gradients."""
+    engine, _ = job.engine()
+    arguments = {**engine.arguments(job.data), "geometry": geometry}
+    file = job.file()
+    saved = file.chain(number) if file else None
+    chain = _gone_on(saved, engine) if saved else engine.start(job.seed_of(number), arguments)
+    total, kept, last = job.tune + job.draws, len(chain.records), time.monotonic()
+    while chain.done < total:
+        records = engine.advance(chain, min(BLOCK, total - chain.done), arguments)
+        divergent = sum(int(r.diverging.sum()) for r in chain.records)
+        report(number, chain.done, divergent, float(records.n_steps.mean()))
+        leave = stop is not None and stop.is_set()
+        late = time.monotonic() - last > SAVE_SECONDS or chain.done == total
+        if file and (late or leave):
+            _save(file, number, chain, kept)
+            kept, last = len(chain.records), time.monotonic()
+        if leave:
+            break
+    return Records.joined(chain.records) if chain.records else _nothing(engine), chain.warmup_steps
+
+
+def _nothing(engine: Engine) -> Records:
+    empty = {name: np.zeros(0) for name in Records.__dataclass_fields__}
+    return Records(**{**empty, "flat": np.zeros((0, sum(engine.split.sizes)))})
+
+
+def _gone_on(saved: Saved, engine: Engine) -> Chain:
+    with jax.enable_x64(True):
+        leaves = [saved.state[str(i)] for i in range(len(saved.state))]
+        state = jax.tree.unflatten(engine.state_structure, leaves)
+    records = [Records(**part) for part in saved.parts]
+    return Chain(state, saved.done, saved.warmup_steps, records)
+
+
+def _save(file: Checkpoint, number: int, chain: Chain, kept: int) -> None:
+    leaves = jax.tree.leaves(chain.state)
+    state = {str(i): np.asarray(leaf) for i, leaf in enumerate(leaves)}
+    new = chain.records[kept:]
+    draws = vars(Records.joined(new)) if new else None
+    file.save_chain(number, chain.done, chain.warmup_steps, state, draws)
+
+
+def _statistics(records: Records) -> dict[str, np.ndarray]:
+    n_steps = records.n_steps.astype(np.int64)
+    return {
+        "diverging": records.diverging.astype(bool),
+        "n_steps": n_steps,
+        "tree_depth": np.ceil(np.log2(n_steps + 1)).astype(np.int64),
+        "acceptance_rate": records.acceptance_rate,
+        "step_size": records.step_size,
+        "energy": records.energy,
+        "lp": records.lp,
+    }

@@ -1,0 +1,197 @@
+"""fit: the posterior of a model given data, by any engine, in one structure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.data import fingerprint, validate_for_fit
+from measurebayes.errors import InputError
+from measurebayes.inference.checkpoint import Checkpoint
+from measurebayes.inference.results import assemble
+from measurebayes.program.registry import ModelFile, get_model
+
+BACKENDS = ("numpyro", "pymc")
+METHODS = ("nuts",)
+
+
+def fit(
+    model: str | Path | ModelFile,
+    runs: xr.Dataset,
+    backend: str = "numpyro",
+    method: str = "nuts",
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    priors: Mapping[str, float] | None = None,
+    executor: Executor | None = None,
+    progress: bool = True,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+) -> xr.DataTree:
+    """Draw from the posterior of a model.
+
+    Parameters
+    ----------
+    model
+        Name of a bundled model, or path of a model file (which is run: use only what you trust).
+    runs
+        Data, as `measurebayes.load` returns them (dims cell, agent, task, family).
+    backend
+        ``"numpyro"``: the engine of this package. ``"pymc"``: the same model text by PyMC with its
+        default sampler (nutpie where installed).
+    method
+        ``"nuts"``.
+    draws, tune, chains
+        Draws kept and warm-up draws of each chain, number of chains.
+    seed
+        Makes every draw reproducible on the same machine and versions.
+    priors
+        Numbers that replace those of the model file's PRIORS.
+    executor
+        Where the chains run (backend numpyro): any `concurrent.futures.Executor`; by default
+        threads, one a core.
+    progress
+        Show progress bars on standard error.
+    checkpoint
+        File to save progress in (backend numpyro), every two seconds a chain; it is left in place
+        and can be deleted when the fit is saved.
+    resume
+        Go on from the checkpoint if it is there; the draws are those of an uninterrupted run.
+
+    Returns
+    -------
+    xarray.DataTree
+        Self-contained. Groups: ``posterior`` (chain, draw, and agent or task), in logits;
+        ``sample_stats`` (chain, draw) under one set of names for all samplers;
+        ``log_likelihood`` (chain, draw, cell) unless it would exceed 512 MiB; ``observed_data``;
+        ``data``: the data set. Attributes: model and its text, priors, settings, seconds,
+        gradients, versions, fingerprint of the data.
+
+    Raises
+    ------
+    InputError
+        The data can't be fitted, or an argument can't be used.
+    ModelError
+        The model can't be loaded, or its density is not finite.
+    CheckpointError
+        The checkpoint belongs to another run, or is there and `resume` is false.
+    """
+    model = get_model(model)
+    numbers = model.with_priors(priors)
+    validate_for_fit(runs)
+    settings = _settings(backend, method, draws, tune, chains, seed)
+    attrs = {**settings, "priors": json.dumps(numbers)}
+    if backend == "pymc":
+        from measurebayes.inference.pymc import draw_with_pymc
+
+        posterior, stats, more = draw_with_pymc(model, runs, numbers, settings, progress)
+    else:
+        posterior, stats, more = _draw_with_nuts(
+            model, runs, numbers, settings, executor, progress, checkpoint, resume
+        )
+    return assemble(model, runs, posterior, stats, {**attrs, **more})
+
+
+def _settings(
+    backend: str, method: str, draws: int, tune: int, chains: int, seed: int
+) -> dict[str, Any]:
+    for name, value, choices in (("backend", backend, BACKENDS), ("method", method, METHODS)):
+        if value not in choices:
+            raise InputError(
+                f"{name} {value!r}",
+                where="the arguments of fit",
+                expected="one of " + ", ".join(choices),
+                remedy=f"leave {name} out to get {choices[0]!r}",
+            )
+    whole = {"draws": draws, "tune": tune, "chains": chains, "seed": seed}
+    for name, value in whole.items():
+        least = 0 if name == "seed" else 1
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InputError(
+                f"{name}={value!r}",
+                where="the arguments of fit",
+                expected=f"a whole number, at least {least}",
+                remedy=f"leave {name} out to get its default",
+            )
+    return {"backend": backend, "method": method} | {n: int(v) for n, v in whole.items()}
+
+
+def _draw_with_nuts(
+    model: ModelFile,
+    runs: xr.Dataset,
+    numbers: Mapping[str, float],
+    settings: Mapping[str, Any],
+    executor: Executor | None,
+    progress: bool,
+    checkpoint: str | Path | None,
+    resume: bool,
+) -> tuple[xr.Dataset, xr.Dataset, dict[str, Any]]:
+    from measurebayes.backends.simulate import prior_draw
+    from measurebayes.inference.chains import Job, run
+    from measurebayes.inference.nuts import MAX_TREE_DEPTH, TARGET_ACCEPT
+
+    identity = {
+        **settings,
+        "model": model.sha256,
+        "data": fingerprint(runs),
+        "priors": json.dumps(numbers, sort_keys=True),
+        "versions": _engine_versions(),
+    }
+    if checkpoint is not None:
+        Checkpoint(checkpoint, identity, resume)
+    job = Job(
+        model.name,
+        model.source,
+        model.path,
+        runs,
+        numbers,
+        settings["tune"],
+        settings["draws"],
+        settings["chains"],
+        settings["seed"],
+        None if checkpoint is None else str(checkpoint),
+        identity,
+    )
+    drawn = run(job, executor, progress)
+    dims = {n: x.dims for n, x in prior_draw(model, runs, np.random.default_rng(0)).items()}
+    posterior = {n: v for n, v in drawn.variables.items() if n in dims and n != "successes"}
+    ordered = {n: posterior[n] for n in dims if n in posterior}
+    stats = labelled_draws(drawn.statistics, {}, runs)
+    stats.attrs["max_tree_depth"] = MAX_TREE_DEPTH
+    attrs = {
+        "sampler": f"NUTS (NumPyro), target acceptance {TARGET_ACCEPT:g}, partial centring, "
+        "sheared coordinates with a dense block of the mass matrix",
+        "compile_seconds": round(drawn.compile_seconds, 3),
+        "sampling_seconds": round(drawn.sampling_seconds, 3),
+        "gradients": drawn.gradients,
+        "layout": "auto",
+    }
+    return labelled_draws(ordered, dims, runs), stats, attrs
+
+
+def labelled_draws(
+    arrays: Mapping[str, np.ndarray], dims: Mapping[str, tuple], runs: xr.Dataset
+) -> xr.Dataset:
+    """Return arrays (chain, draw, ...) as a Dataset with the labels of the data."""
+    own = {name: tuple(str(d) for d in dims.get(name, ())) for name in arrays}
+    used = {d for several in own.values() for d in several}
+    first = next(iter(arrays.values()))
+    coords: dict[str, Any] = {
+        "chain": np.arange(first.shape[0]),
+        "draw": np.arange(first.shape[1]),
+    } | {d: runs[d].values for d in ("agent", "task", "family") if d in used}
+    return xr.Dataset({n: (("chain", "draw", *own[n]), v) for n, v in arrays.items()}, coords)
+
+
+def _engine_versions() -> str:
+    from importlib.metadata import version
+
+    return " ".join(f"{name} {version(name)}" for name in ("measurebayes", "numpyro", "jax"))

@@ -1,0 +1,128 @@
+"""The coordinates that NUTS moves in: what makes its steps long.
+
+Parameters fall in two parts: `top`, the few that everything hangs on (scalars and the shorter
+vectors, here hyperparameters and usually abilities), and `bottom`, the many that each hang on few
+data. In the posterior a bottom parameter follows the top ones: when abilities stretch, all
+difficulties stretch with them. A diagonal mass matrix can't see that, a full one is too large to
+learn in a warm-up and too slow to multiply. The shear
+
+    bottom = rest + W top,        W = -H_bb^-1 H_bt,
+
+H being the mean second derivative of the potential energy over draws of a short pilot run, makes
+`rest` and `top` uncorrelated to first order. Its determinant is 1: no density changes, whatever W.
+`top` then gets a dense mass matrix, `rest` a diagonal one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+# Longest dense block of the mass matrix: a warm-up of some hundred draws can learn about so many.
+TOP_LIMIT = 200
+# Above this number of parameters the second derivative is not formed, and the shear is zero.
+HESSIAN_LIMIT = 4000
+
+Sites = Mapping[str, Any]
+#: shear (bottom, top), inverse mass of top (top, top) and of bottom (bottom,).
+Geometry = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which sites are top and bottom, and how vectors of them become named arrays.
+
+    Attributes
+    ----------
+    top, bottom
+        Names of the sites.
+    sizes
+        Number of parameters in each part.
+    """
+
+    top: tuple[str, ...]
+    bottom: tuple[str, ...]
+    sizes: tuple[int, int]
+    _unravel_top: Callable[[Any], Sites]
+    _unravel_bottom: Callable[[Any], Sites]
+
+    @classmethod
+    def of(cls, shapes: Mapping[str, tuple[int, ...]], limit: int = TOP_LIMIT) -> Split:
+        """Put scalars and the shortest vectors on top while the block stays within the limit."""
+        length = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
+        top: list[str] = []
+        for name in sorted(shapes, key=lambda n: (length[n], n)):
+            if sum(length[n] for n in top) + length[name] > limit:
+                break
+            top.append(name)
+        parts = (tuple(sorted(top)), tuple(sorted(n for n in shapes if n not in top)))
+        (one, to_top), (two, to_bottom) = (
+            ravel_pytree({name: jnp.zeros(shapes[name]) for name in names}) for names in parts
+        )
+        return cls(*parts, (one.size, two.size), to_top, to_bottom)
+
+    def sites(self, flat: Any) -> dict[str, Any]:
+        """Return the named arrays of a vector (top, bottom)."""
+        top, bottom = flat[: self.sizes[0]], flat[self.sizes[0] :]
+        return {**self._unravel_top(top), **self._unravel_bottom(bottom)}
+
+    def flat(self, position: Sites, geometry: Mapping[str, Any]) -> Any:
+        """Return the vector (top, bottom) of a position {top, rest} of the sampler."""
+        shifted = position["rest"] + geometry["shear"] @ position["top"]
+        return jnp.concatenate([position["top"], shifted])
+
+    def position(self, flat: Any, geometry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the position of the sampler: the inverse of `flat`."""
+        top, bottom = flat[: self.sizes[0]], flat[self.sizes[0] :]
+        return {"top": top, "rest": bottom - geometry["shear"] @ top}
+
+    def plain(self) -> Geometry:
+        """Return the geometry to begin with: no shear, unit masses."""
+        top, bottom = self.sizes
+        return {
+            "shear": np.zeros((bottom, top)),
+            "inverse_mass_top": np.eye(top),
+            "inverse_mass_rest": np.ones(bottom),
+        }
+
+    def geometry(self, hessian: np.ndarray) -> Geometry:
+        """Return shear and masses from a mean second derivative (all, all) of the potential."""
+        top = self.sizes[0]
+        below, across = positive(hessian[top:, top:]), hessian[top:, :top]
+        shear = -np.linalg.solve(below, across)
+        marginal = positive(hessian[:top, :top] + across.T @ shear)
+        return {
+            "shear": shear,
+            "inverse_mass_top": np.linalg.inv(marginal),
+            "inverse_mass_rest": 1.0 / np.diagonal(below),
+        }
+
+
+def positive(matrix: np.ndarray, floor: float = 1e-2) -> np.ndarray:
+    """Return a symmetric matrix with its eigenvalues raised to `floor` times their median."""
+    if matrix.size == 0:
+        return matrix
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    least = floor * max(float(np.median(np.abs(values))), np.finfo(float).tiny)
+    return (vectors * np.maximum(values, least)) @ vectors.T
+
+
+def mean_hessian(
+    gradient: Callable[[Any, Any], Any], points: np.ndarray, arguments: Any
+) -> np.ndarray:
+    """Return the mean over points (point, all) of the derivative of a gradient (all, all)."""
+
+    @jax.jit
+    def at(point: Any, arguments: Any) -> Any:
+        def column(direction: Any) -> Any:
+            return jax.jvp(lambda x: gradient(x, arguments), (point,), (direction,))[1]
+
+        return jax.lax.map(column, jnp.eye(point.size))
+
+    return np.mean([np.asarray(at(point, arguments)) for point in points], axis=0)

@@ -1,0 +1,317 @@
+"""The No-U-Turn sampler (Hoffman & Gelman 2014, JMLR 15, 1593-1623) in the engine's coordinates.
+
+NumPyro's sampler does the steps. What is added here: partial centring (`centring`), the shear and
+structured mass matrix (`geometry`), blocks of draws between which a run can be stopped, saved and
+gone on with, and one compiled program for warm-up, sampling and all chains, which takes the counts
+as an argument and so serves other data of the same shape.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from numpyro import handlers
+from numpyro.infer.hmc import hmc
+from numpyro.infer.util import constrain_fn, potential_energy
+
+from measurebayes.backends.numpyro import counts_of, numpyro_model
+from measurebayes.backends.simulate import prior_draw, variables
+from measurebayes.data import fingerprint
+from measurebayes.errors import ModelError
+from measurebayes.inference.centring import Recentred, coordinates
+from measurebayes.inference.geometry import HESSIAN_LIMIT, Geometry, Split, mean_hessian
+from measurebayes.program.registry import ModelFile
+
+BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
+PILOT_DRAWS = 200
+HESSIAN_POINTS = 20
+MAX_TREE_DEPTH = 10
+TARGET_ACCEPT = 0.85
+START_RADIUS = 1.0  # in the sampler's coordinates; never a chain at exactly zero
+START_TRIES = 20
+CONSTRAIN_BLOCK = 250
+
+Arguments = dict[str, Any]
+
+
+@dataclass
+class Records:
+    """What is kept of each draw: arrays over draws.
+
+    Attributes
+    ----------
+    flat
+        Unconstrained parameters (draw, all), order (top, bottom) of the split.
+    n_steps, diverging, energy, acceptance_rate, step_size, lp
+        Sample statistics (draw,).
+    """
+
+    flat: np.ndarray
+    n_steps: np.ndarray
+    diverging: np.ndarray
+    energy: np.ndarray
+    acceptance_rate: np.ndarray
+    step_size: np.ndarray
+    lp: np.ndarray
+
+    @classmethod
+    def joined(cls, several: list[Records]) -> Records:
+        """Put consecutive records one after the other."""
+        return cls(**{name: np.concatenate([vars(r)[name] for r in several]) for name in _FIELDS})
+
+    @classmethod
+    def cut(cls, buffers: Mapping[str, Any], count: int) -> Records:
+        """Take the filled part of the buffers of a block."""
+        return cls(**{name: np.asarray(buffers[name])[:count] for name in _FIELDS})
+
+
+_FIELDS = tuple(Records.__dataclass_fields__)
+
+
+@dataclass
+class Chain:
+    """A chain on its way: where it is, what it drew, how far it got (warm-up included)."""
+
+    state: Any
+    done: int = 0
+    warmup_steps: int = 0
+    records: list[Records] = field(default_factory=list)
+
+
+class Engine:
+    """NUTS for one model on one design; built once and used by all chains.
+
+    Parameters
+    ----------
+    model, data, priors
+        As for `fit`; the successes of `data` are not part of the compiled program.
+    tune
+        Number of warm-up draws.
+    """
+
+    def __init__(
+        self, model: ModelFile, data: xr.Dataset, priors: Mapping[str, float], tune: int
+    ) -> None:
+        self.tune = tune
+        self.data = data
+        self.variables = variables(model, data, priors)
+        self._base = numpyro_model(model, data, priors)
+        self._model, self._priors = model, dict(priors)
+        with jax.enable_x64(True):
+            self._build(model, data, priors)
+
+    def _build(self, model: ModelFile, data: xr.Dataset, priors: Mapping[str, float]) -> None:
+        example = self.arguments(data)
+        shapes = self._free_shapes(example, prior_draw(model, data, np.random.default_rng(0)))
+        self.split = Split.of(shapes)
+        started = time.perf_counter()
+        start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
+
+        def begin(key: Any, position: Any, arguments: Arguments) -> Any:
+            shape = arguments["geometry"]
+            masses = {("top",): shape["inverse_mass_top"], ("rest",): shape["inverse_mass_rest"]}
+            return start(
+                position,
+                self.tune,
+                dense_mass=[("top",)],
+                inverse_mass_matrix=masses,
+                target_accept_prob=TARGET_ACCEPT,
+                max_tree_depth=MAX_TREE_DEPTH,
+                model_args=(arguments,),
+                rng_key=key,
+            )
+
+        def advance(state: Any, count: Any, arguments: Arguments) -> Any:
+            def one(i: Any, carry: Any) -> Any:
+                state, buffers = carry
+                state = step(state, model_args=(arguments,))
+                kept = self._kept(state, arguments)
+                return state, {name: b.at[i].set(kept[name]) for name, b in buffers.items()}
+
+            kept = jax.eval_shape(self._kept, state, arguments)
+            buffers = {n: jnp.zeros((BLOCK, *x.shape), x.dtype) for n, x in kept.items()}
+            return jax.lax.fori_loop(0, count, one, (state, buffers))
+
+        example["geometry"] = self.split.plain()
+        position = self._start_position(np.random.default_rng(0))
+        key = jax.random.PRNGKey(0)
+        self._begin = jax.jit(begin).lower(key, position, example).compile()
+        state = self._begin(key, position, example)
+        self._advance = jax.jit(advance).lower(state, np.int64(0), example).compile()
+        self.state_structure = jax.tree.structure(state)
+        self._constrain = jax.jit(jax.vmap(self._constrained, in_axes=(0, None)))
+        self.compile_seconds = time.perf_counter() - started
+
+    # -- the model in the sampler's coordinates ----------------------------------------------
+
+    def arguments(self, data: xr.Dataset) -> Arguments:
+        """Return counts and centring weights of data of this design."""
+        return {
+            "counts": counts_of(data, "auto"),
+            "coordinates": self._coordinates(data),
+        }
+
+    def _coordinates(self, data: xr.Dataset) -> dict[str, Any]:
+        if self._model.numpyro is not None:  # written by hand: its sites may be anything
+            return {}
+        return coordinates(self._model, data, self.variables, self._priors)
+
+    def _reparametrised(self, arguments: Arguments) -> Callable[..., None]:
+        config = {name: Recentred(c) for name, c in arguments["coordinates"].items()}
+        return handlers.reparam(lambda: self._base(arguments["counts"]), config=config)
+
+    def _potential(self, arguments: Arguments) -> Callable[[Any], Any]:
+        return lambda position: self._energy(
+            self.split.flat(position, arguments["geometry"]), arguments
+        )
+
+    def _energy(self, flat: Any, arguments: Arguments) -> Any:
+        return potential_energy(self._reparametrised(arguments), (), {}, self.split.sites(flat))
+
+    def _constrained(self, flat: Any, arguments: Arguments) -> Any:
+        model = self._reparametrised(arguments)
+        return constrain_fn(model, (), {}, self.split.sites(flat), return_deterministic=True)
+
+    def _kept(self, state: Any, arguments: Arguments) -> dict[str, Any]:
+        return {
+            "flat": self.split.flat(state.z, arguments["geometry"]),
+            "n_steps": state.num_steps,
+            "diverging": state.diverging,
+            "energy": state.energy,
+            "acceptance_rate": state.accept_prob,
+            "step_size": state.adapt_state.step_size,
+            "lp": -state.potential_energy,
+        }
+
+    def _free_shapes(
+        self, arguments: Arguments, values: Mapping[str, Any]
+    ) -> dict[str, tuple[int, ...]]:
+        from numpyro.infer.util import unconstrain_fn
+
+        seeded = handlers.seed(self._reparametrised(arguments), 0)
+        sites = handlers.trace(seeded).get_trace()
+        latent = {
+            name: site["value"]
+            for name, site in sites.items()
+            if site["type"] == "sample" and not site["is_observed"]
+        }
+        free = unconstrain_fn(self._reparametrised(arguments), (), {}, latent)
+        return {name: np.shape(free[name]) for name in latent}
+
+    # -- running ------------------------------------------------------------------------------
+
+    def _start_position(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        top, bottom = self.split.sizes
+        return {
+            "top": rng.uniform(-START_RADIUS, START_RADIUS, top),
+            "rest": rng.uniform(-START_RADIUS, START_RADIUS, bottom),
+        }
+
+    def start(self, seed: np.random.SeedSequence, arguments: Arguments) -> Chain:
+        """Return a chain at a random start of finite density.
+
+        Raises
+        ------
+        ModelError
+            No such start was found.
+        """
+        rng = np.random.default_rng(seed)
+        with jax.enable_x64(True):
+            for _ in range(START_TRIES):
+                key = jax.random.PRNGKey(int(rng.integers(2**31)))
+                state = self._begin(key, self._start_position(rng), arguments)
+                slopes = jax.tree.leaves(state.z_grad)
+                if all(np.all(np.isfinite(x)) for x in (state.potential_energy, *slopes)):
+                    return Chain(state)
+        raise ModelError(
+            f"the density of model {self._model.name} is not finite at {START_TRIES} random starts",
+            where="the start of a chain",
+            expected="a finite density wherever the priors put their mass",
+            remedy=f"run `measurebayes verify {self._model.path}`",
+        )
+
+    def advance(self, chain: Chain, count: int, arguments: Arguments) -> Records:
+        """Move a chain on by at most BLOCK draws; warm-up draws are returned but not kept."""
+        left = self.tune - chain.done
+        count = min(count, BLOCK, left) if left > 0 else min(count, BLOCK)
+        with jax.enable_x64(True):
+            state, buffers = self._advance(chain.state, np.int64(count), arguments)
+        records = Records.cut(buffers, count)
+        chain.state = state
+        if left > 0:
+            chain.warmup_steps += int(records.n_steps.sum())
+        else:
+            chain.records.append(records)
+        chain.done += count
+        return records
+
+    def pilot(self, seed: np.random.SeedSequence, arguments: Arguments) -> tuple[Geometry, int]:
+        """Return the geometry for the chains, and the number of gradients it took."""
+        plain = {**arguments, "geometry": self.split.plain()}
+        if sum(self.split.sizes) > HESSIAN_LIMIT or self.split.sizes[1] == 0:
+            return plain["geometry"], 0
+        chain = self.start(seed, plain)
+        records = [self.advance(chain, BLOCK, plain) for _ in range(PILOT_DRAWS // BLOCK)]
+        drawn = Records.joined(records)
+        later = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * HESSIAN_POINTS)]
+        with jax.enable_x64(True):
+            hessian = mean_hessian(jax.grad(self._energy), later, arguments)
+        return self.split.geometry(hessian), int(drawn.n_steps.sum())
+
+    def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
+        """Return the named variables (draw, ...) of unconstrained draws (draw, all)."""
+        pieces = []
+        with jax.enable_x64(True):
+            for start in range(0, len(flat), CONSTRAIN_BLOCK):
+                piece = flat[start : start + CONSTRAIN_BLOCK]
+                short = CONSTRAIN_BLOCK - len(piece)
+                padded = np.concatenate([piece, np.repeat(piece[-1:], short, axis=0)])
+                named = self._constrain(padded, arguments)
+                pieces.append({k: np.asarray(v)[: len(piece)] for k, v in named.items()})
+        return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]}
+
+
+def engine_for(
+    model: ModelFile, data: xr.Dataset, priors: Mapping[str, float], tune: int
+) -> tuple[Engine, bool]:
+    """Return an engine for the design of `data`, and whether it was there already."""
+    design = data.copy()
+    design["successes"] = design["attempts"] * 0
+    before = _engine.cache_info().hits
+    key = _Key(model, data, dict(priors), tune, fingerprint(design))
+    engine = _engine(key)
+    return engine, _engine.cache_info().hits > before
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """What the compiled program depends on, for the cache; the rest rides along."""
+
+    model: ModelFile
+    data: xr.Dataset
+    priors: dict[str, float]
+    tune: int
+    design: str
+
+    def _identity(self) -> tuple:
+        priors = tuple(sorted(self.priors.items()))
+        return (self.model.sha256, self.design, priors, self.tune)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
+@lru_cache(maxsize=4)
+def _engine(key: _Key) -> Engine:
+    return Engine(key.model, key.data, key.priors, key.tune)

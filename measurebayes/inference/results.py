@@ -1,0 +1,201 @@
+"""The fit: one self-contained DataTree, and its file."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
+from measurebayes.data.provenance import fingerprint, seal, seal_holds
+from measurebayes.errors import InputError
+from measurebayes.program.registry import ModelFile, model_from_source
+
+# A log likelihood of all draws and cells that is larger is left out of the fit; comparisons then
+# compute it in blocks. Stored in float32: its rounding is far below its Monte Carlo error.
+LOG_LIKELIHOOD_BYTES = 512 * 2**20
+_BLOCK_BYTES = 64 * 2**20
+_DISTRIBUTIONS = ("measurebayes", "numpyro", "jax", "pymc", "nutpie", "arviz", "xarray", "numpy")
+
+
+def assemble(
+    model: ModelFile,
+    data: xr.Dataset,
+    posterior: xr.Dataset,
+    sample_stats: xr.Dataset,
+    attrs: Mapping[str, Any],
+) -> xr.DataTree:
+    """Return a fit from its parts; see `fit` for the groups."""
+    groups = {
+        "/": xr.Dataset(attrs={**_provenance(model, data), **attrs}),
+        "posterior": posterior,
+        "sample_stats": sample_stats,
+        "observed_data": xr.Dataset({"successes": ("cell", data["successes"].values)}),
+        "data": data,
+    }
+    pointwise = _pointwise(model, data, posterior)
+    if pointwise is not None:
+        groups["log_likelihood"] = pointwise
+    return xr.DataTree.from_dict(groups, name="fit")
+
+
+def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "model": model.name,
+        "model_path": model.path if not _bundled(model) else "",
+        "model_source": model.source,
+        "model_sha256": model.sha256,
+        "data_name": str(data.attrs.get("name", "")),
+        "data_fingerprint": fingerprint(data),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": json.dumps(versions),
+        "measurebayes_version": versions.get("measurebayes", "unknown"),
+    }
+
+
+def _bundled(model: ModelFile) -> bool:
+    from measurebayes.program.registry import get_model, model_names
+
+    return model.name in model_names() and get_model(model.name).sha256 == model.sha256
+
+
+def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.Dataset | None:
+    sizes = (posterior.sizes["chain"], posterior.sizes["draw"], data.sizes["cell"])
+    if 4 * np.prod(sizes, dtype=float) > LOG_LIKELIHOOD_BYTES:
+        return None
+    terms = np.empty(sizes, dtype=np.float32)
+    start = 0
+    for block in blocks_of_draws(posterior, sizes[2], _BLOCK_BYTES):
+        stop = start + block.sizes["draw"]
+        values = {str(name): block[name] for name in block.data_vars}
+        terms[:, start:stop] = log_likelihood(model, data, values).values
+        start = stop
+    coords = {name: posterior[name].values for name in ("chain", "draw")}
+    return xr.Dataset({"successes": (("chain", "draw", "cell"), terms)}, coords)
+
+
+def model_of(fit: xr.DataTree) -> ModelFile:
+    """Return the model of a fit, from the text that the fit carries.
+
+    The text of a model is code, and runs here: of a fit that came from elsewhere it runs only where
+    it is the text of a bundled model or the user has loaded that file before.
+
+    Raises
+    ------
+    InputError
+        The fit was made with a model file of somebody's own, which is not at its path any more.
+    """
+    from measurebayes.program.registry import get_model, model_names
+
+    name, sha256 = fit.attrs["model"], fit.attrs["model_sha256"]
+    if name in model_names() and get_model(name).sha256 == sha256:
+        return get_model(name)
+    path = Path(str(fit.attrs.get("model_path", "")))
+    if path.is_file():
+        source = path.read_text(encoding="utf-8")
+        model = model_from_source(name, source, str(path))
+        if model.sha256 == sha256:
+            return model
+    if name in model_names():
+        # An earlier version of a bundled model: its text is the fit's own.
+        return get_model(name)
+    raise InputError(
+        f"the fit was made with the model file {str(path)!r}, which is not there or has changed",
+        where="the fit's model",
+        expected="the same file: a model is code, and code is not run from a fit",
+        remedy=f"write the text in fit.attrs['model_source'] to {str(path)!r} if you trust it",
+    )
+
+
+def save_fit(fit: xr.DataTree, path: str | Path) -> Path:
+    """Write a fit to a netCDF file, whole or not at all.
+
+    Parameters
+    ----------
+    fit
+        As `fit` returned it.
+    path
+        File to write; replaced if it exists.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Raises
+    ------
+    InputError
+        The file can't be written.
+    """
+    from measurebayes.data.store import replaced
+
+    path = Path(path)
+    with replaced(path) as partial:
+        fit.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
+        seal(partial)
+    return path
+
+
+def open_fit(path: str | Path) -> xr.DataTree:
+    """Read a fit that `save_fit` wrote.
+
+    Raises
+    ------
+    InputError
+        The file is not there, is damaged, or holds no fit.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(
+            f"there is no file {str(path)!r}",
+            where="the path of the fit",
+            expected="a file that `measurebayes fit` or `mb.save` wrote",
+            remedy="measurebayes fit two_pl DATA -o fit.nc",
+        )
+    damaged = seal_holds(path) is False
+    try:
+        if damaged:
+            raise ValueError("its bytes don't match their checksum")
+        with xr.open_datatree(path, engine="netcdf4") as file:
+            fit = file.load()
+    except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError) as error:
+        raise InputError(
+            f"{str(path)!r} can't be read as a fit: {str(error)[:120]}",
+            where="the file of the fit",
+            expected="a file that `measurebayes fit` or `mb.save` wrote",
+            remedy="measurebayes fit two_pl DATA -o fit.nc",
+        ) from error
+    if "model_sha256" not in fit.attrs or "posterior" not in fit:
+        raise InputError(
+            f"{str(path)!r} holds no fit",
+            where="the file of the fit",
+            expected="a file that `measurebayes fit` or `mb.save` wrote",
+            remedy=f"measurebayes fit two_pl {path} -o fit.nc, if it holds data",
+        )
+    return fit.map_over_datasets(_as_made)
+
+
+def _as_made(dataset: xr.Dataset) -> xr.Dataset:
+    """Give text and dates the dtypes that they had before they were written."""
+    dataset = dataset.drop_encoding()
+    for name in dataset.variables:
+        variable = dataset[name].variable
+        if variable.dtype.kind in "OT":
+            text = np.asarray(variable.values.tolist(), dtype=str).reshape(variable.shape)
+            dataset[name] = (variable.dims, text, variable.attrs)
+        elif variable.dtype.kind == "M":
+            dataset[name] = (variable.dims, variable.values.astype("M8[ns]"), variable.attrs)
+    return dataset
