@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import stat
 import subprocess
 import sys
 import warnings
@@ -19,9 +18,9 @@ import measurebayes as mb
 from measurebayes.compare import ComparisonWarning
 from measurebayes.errors import InputError, MeasureBayesError
 from measurebayes.report.compared import comparison_context, sentences
-from measurebayes.report.page import linked, named, write_atomically
+from measurebayes.report.page import linked, named, write
 from measurebayes.report.sections import data_contexts
-from measurebayes.report.summary import named_fits
+from measurebayes.report.summary import model_words, named_fits
 from measurebayes.report.text import duration, number, share, short, shortened, shown
 
 HOSTILE = [
@@ -346,21 +345,29 @@ def test_checks_of_another_shape_are_refused(two_fits, tmp_path):
 def test_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    path.chmod(0o640)
     with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "x" * 100_000 + "\ud800")
+        write(path, "x" * 100_000 + "\ud800")
     assert path.read_text(encoding="utf-8") == "old"
-    write_atomically(path, "new")
+    write(path, "new")
     assert path.read_text(encoding="utf-8") == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_folder_that_does_not_exist_is_named(tmp_path):
+def test_a_folder_that_does_not_exist_is_named_before_any_work(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
-        write_atomically(tmp_path / "absent" / "r.html", "x")
+        mb.report([], tmp_path / "absent" / "r.html")
     with pytest.raises(InputError, match="is a folder"):
-        write_atomically(tmp_path, "x")
+        mb.report([], tmp_path)
+
+
+def test_the_models_words_are_the_fits_own(two_fits):
+    """A fit may be older than the model file: the page shows what was fitted, and runs no code."""
+    fit = two_fits["rasch"].copy()
+    source = str(fit.attrs["model_source"]).replace("One ability decides", "Formerly one decided")
+    fit.attrs["model_source"] = source + "\nraise SystemExit('code of a fit was run')\n"
+    assert model_words(fit).title.startswith("Rasch model")
+    assert "Formerly one decided" in model_words(fit).sections["Assumes"]
+    assert "Rasch, G. (1960)" in mb.cite(fit)
 
 
 def test_missing_package_is_named_with_its_installation(monkeypatch, tmp_path):

@@ -78,12 +78,13 @@ def report(
         Jinja2 or matplotlib is not installed; the message says how to install it.
     """
     from measurebayes.report.need import need
-    from measurebayes.report.page import render, write_atomically
+    from measurebayes.report.page import render, writable, write
     from measurebayes.report.sections import page_context
     from measurebayes.report.summary import named_fits
 
     need("jinja2", "matplotlib", why="writing a report")
-    return write_atomically(path, render(page_context(named_fits(fits), comparison, checks)))
+    path = writable(path)
+    return write(path, render(page_context(named_fits(fits), comparison, checks)))
 
 
 def cite(fit: xr.DataTree) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import xarray as xr
 
-from measurebayes.report.summary import data_of, json_attribute, named_fits
+from measurebayes.report.summary import data_of, json_attribute, model_words, named_fits
 
 BACKENDS = {
     "numpyro": "Phan, D., Pradhan, N., & Jankowiak, M. (2019). Composable effects for flexible and "
@@ -88,9 +88,7 @@ def _backend(fit: xr.DataTree) -> str:
 
 
 def _model(fit: xr.DataTree) -> list[str]:
-    from measurebayes.inference.results import model_of
-
-    model = model_of(fit)
+    model = model_words(fit)
     return [f"Model {model.name}: {reference}" for reference in model.references]
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +78,8 @@ def render(context: dict[str, Any]) -> str:
     return environment.get_template("report.html").render(context)
 
 
-def write_atomically(path: str | Path, content: str) -> Path:
-    """Write a text file so that `path` holds the old or the new content, never a part.
+def writable(path: str | Path) -> Path:
+    """Return the path of the page, before the work of making it.
 
     Raises
     ------
@@ -98,23 +95,13 @@ def write_atomically(path: str | Path, content: str) -> Path:
             expected="the name of the HTML file to write, in a folder that exists",
             remedy="write to report.html, or make the folder first",
         )
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", text=False)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        Path(temporary).chmod(_mode(path))
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
-        raise
     return path
 
 
-def _mode(path: Path) -> int:
-    """Return the permissions of an existing file, else those that a new file would get."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def write(path: Path, content: str) -> Path:
+    """Write the page so that `path` holds the old or the new one, never a part."""
+    from measurebayes.data.store import replaced
+
+    with replaced(path) as partial:
+        partial.write_text(content, encoding="utf-8", newline="\n")
+    return path

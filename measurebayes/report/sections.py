@@ -22,6 +22,7 @@ from measurebayes.report.summary import (
     first_ranks,
     interval_table,
     json_attribute,
+    model_words,
     posterior_of,
 )
 from measurebayes.report.text import interval, number, shown
@@ -104,9 +105,7 @@ def data_contexts(fits: Mapping[str, xr.DataTree]) -> list[dict[str, Any]]:
 
 def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame) -> dict[str, Any]:
     """Gather one model's part of the page."""
-    from measurebayes.inference.results import model_of
-
-    model, posterior = model_of(fit), posterior_of(fit)
+    model, posterior = model_words(fit), posterior_of(fit)
     has = {
         "ability": posterior.get("ability", xr.DataArray(0)).dims,
         "difficulty": posterior.get("difficulty", xr.DataArray(0)).dims,

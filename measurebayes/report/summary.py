@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from measurebayes.errors import InputError
+
+if TYPE_CHECKING:
+    from measurebayes.program.registry import ModelFile
 
 QUANTILES = {"low95": 0.025, "low50": 0.25, "median": 0.5, "high50": 0.75, "high95": 0.975}
 GROUPS = ("posterior", "data")
@@ -81,6 +85,27 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
         return name
     number = next(n for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
     return f"{name}-{number}"
+
+
+def model_words(fit: xr.DataTree) -> ModelFile:
+    """Return what the model file of a fit says: title, sections, references, text.
+
+    The words are read from the text that the fit carries; the text is not run. To evaluate the
+    model, `measurebayes.inference.results.model_of` is the function.
+    """
+    from measurebayes.program.registry import ModelFile
+
+    source = str(fit.attrs.get("model_source", ""))
+    try:
+        docstring = ast.get_docstring(ast.parse(source)) or ""
+    except (SyntaxError, ValueError):  # ValueError: a null byte in the text
+        docstring = ""
+    name = str(fit.attrs.get("model", "model"))
+    return ModelFile(name, "", source, docstring, {}, function=_not_run)
+
+
+def _not_run(*_: Any) -> None:
+    raise RuntimeError("words of a model can't be evaluated")
 
 
 def posterior_of(fit: xr.DataTree) -> xr.Dataset:
