@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from measurebayes.backends.describe import describe
     from measurebayes.backends.numpyro import numpyro_model
     from measurebayes.backends.pymc import pymc_model
     from measurebayes.backends.simulate import simulate
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from measurebayes.inference import fit
     from measurebayes.inference.results import open_fit as open  # noqa: A004
     from measurebayes.inference.results import save_fit as save
-    from measurebayes.program.describe import describe
     from measurebayes.report import cite, report
 
 __version__ = "0.1.0"
@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "load": ("measurebayes.data", "load"),
     "subset": ("measurebayes.data", "subset"),
-    "describe": ("measurebayes.program.describe", "describe"),
+    "describe": ("measurebayes.backends.describe", "describe"),
     "simulate": ("measurebayes.backends.simulate", "simulate"),
     "numpyro_model": ("measurebayes.backends.numpyro", "numpyro_model"),
     "pymc_model": ("measurebayes.backends.pymc", "pymc_model"),

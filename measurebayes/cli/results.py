@@ -99,13 +99,15 @@ def score(
     if output is not None:
         check_output(output, [data, fit])
     runs = load_data(data, reader, policy, columns)
-    table = mb.score(runs, mb.open(fit))
+    from measurebayes.estimands import score_table
+
+    table = score_table(mb.score(runs, mb.open(fit)))
     if as_json:
         print_json(table)
     else:
         print_table(table)
     if output is not None:
-        table.to_csv(output)
+        table.to_csv(output, index=False)
         say(f"wrote {output}")
 
 

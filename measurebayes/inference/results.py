@@ -43,7 +43,7 @@ def assemble(
     pointwise = _pointwise(model, data, posterior)
     if pointwise is not None:
         groups["log_likelihood"] = pointwise
-    return xr.DataTree.from_dict(groups, name="fit")
+    return xr.DataTree.from_dict(groups)
 
 
 def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
