@@ -190,7 +190,6 @@ def sample_stats(chains, draws, rng, converged):
         "step_size": np.full(shape, 0.2),
         "energy": rng.normal(3000, 15, shape),
         "lp": rng.normal(-2900, 12, shape),
-        "reached_max_tree_depth": np.zeros(shape, dtype=bool),
     }
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
     variables = {name: (batch, value) for name, value in stats.items()}
@@ -204,7 +203,8 @@ def terms(data, posterior):
     if "discrimination" in posterior:
         distance = posterior["discrimination"].values[..., task] * distance
     value = binom.logpmf(data["successes"].values, data["attempts"].values, expit(distance))
-    return xr.DataArray(value, dims=("chain", "draw", "cell"))
+    coords = {name: posterior[name].values for name in ("chain", "draw")}
+    return xr.DataArray(value, coords, ("chain", "draw", "cell"))
 
 
 def fit_attrs(model, source, data, chains, draws, seed):

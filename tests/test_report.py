@@ -376,6 +376,26 @@ def test_missing_package_is_named_with_its_installation(monkeypatch, tmp_path):
         mb.report(fake_fit(agents=2, tasks=2, draws=5), tmp_path / "r.html")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["rasch", "two_pl"])
+def test_fits_made_up_for_tests_have_the_layout_of_real_ones(model, tmp_path):
+    data, truth = fake_data(agents=4, tasks=5)
+    with warnings.catch_warnings():  # a few draws can't converge
+        warnings.simplefilter("ignore")
+        real = mb.fit(model, data, draws=20, tune=20, chains=2, seed=1, progress=False)
+    fake = fit_of(data, truth, model, chains=2, draws=20)
+    assert set(fake.children) == set(real.children)
+    assert set(fake.attrs) == set(real.attrs)
+    for name, group in real.children.items():
+        mine, theirs = fake[name].to_dataset(), group.to_dataset()
+        assert {n: v.dims for n, v in mine.items()} == {n: v.dims for n, v in theirs.items()}, name
+        assert set(mine.coords) == set(theirs.coords), name
+        assert set(mine.attrs) == set(theirs.attrs), name
+    page = Page(mb.report(real, tmp_path / "real.html").read_text(encoding="utf-8"))
+    assert page.problems == []
+    assert "Do not trust the draws" in page.text
+
+
 def test_cite_names_data_toolkit_backend_and_model():
     text = mb.cite(fake_fit("two_pl", agents=3, tasks=4, draws=10))
     lines = text.splitlines()

@@ -349,7 +349,9 @@ def draw_predictive(table: pd.DataFrame) -> Any:
     panel.hlines(y, table["low50"], table["high50"], color=look.BLUE, linewidth=6, alpha=0.55)
     panel.plot([], [], color=look.BLUE, linewidth=2.2, label="replicated, 95 %")
     panel.plot([], [], color=look.BLUE, linewidth=6, alpha=0.55, label="50 %")
-    panel.plot(table["observed"], y, "D", color=look.VERMILION, markersize=5, label="observed")
+    # An upright stroke doesn't hide a narrow interval, as a filled mark would.
+    stroke = {"marker": "|", "markersize": 11, "markeredgewidth": 2.2, "linestyle": "none"}
+    panel.plot(table["observed"], y, color=look.VERMILION, label="observed", zorder=3, **stroke)
     panel.set_yticks(y, shortened(table["name"], LABEL), parse_math=False)
     panel.set_ylim(len(table) - 0.4, -0.6)
     look.label(panel, x="Share of successes", y=table.attrs["title"])
