@@ -146,7 +146,21 @@ def test_a_cell_without_information_costs_nothing(rng, data):
     found = loo(fit).isel(cell=3)
     assert float(found["elpd"]) == pytest.approx(-0.25)
     assert float(found["pareto_k"]) == 0
-    assert float(found["p"]) == 0
+    assert float(found["p"]) == pytest.approx(0, abs=1e-12)
+
+
+def test_single_precision_is_enough(rng, data):
+    fit = common_chance(rng, data)
+    single = fit.copy(deep=True)
+    terms = fit["log_likelihood"].to_dataset()
+    single["log_likelihood"] = terms.astype(np.float32)
+    np.testing.assert_allclose(loo(single)["elpd"], loo(fit)["elpd"], atol=1e-5)
+    # nearly flat terms: after rounding to single precision the tail is a handful of equal values
+    nearly = -5 + 1e-5 * rng.normal(size=terms["successes"].shape)
+    single["log_likelihood"] = terms.copy(data={"successes": nearly}).astype(np.float32)
+    found = loo(single)
+    np.testing.assert_allclose(found["elpd"], -5, atol=1e-5)
+    assert found.attrs["bad_k"] == 0
 
 
 def test_a_cell_that_outweighs_the_rest_is_reported(rng):

@@ -19,8 +19,9 @@ from measurebayes.errors import InputError
 K_LIMIT = 0.7
 BUDGET = 128 * 2**20  # bytes
 UNITS = ("cell", "task", "family", "agent")
-# Log ratios that range over less than this are equal weights for every purpose.
-_FLAT = 1e-6
+# Ratios that differ by less than this (in logs) need no smoothing, and ties among them would leave
+# the Pareto fit without a tail: a saturated task, or terms stored in single precision.
+_FLAT = 1e-3
 
 
 def check_unit(unit: str) -> None:
@@ -153,7 +154,7 @@ def log_likelihood_blocks(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]
             block = stored.isel(cell=some)
         else:
             block = _computed(model, data, posterior, some)
-        yield block.transpose("cell", "chain", "draw").values.reshape(-1, draws)
+        yield block.transpose("cell", "chain", "draw").values.reshape(-1, draws).astype(float)
 
 
 def _model(fit: xr.DataTree) -> Any:
@@ -183,10 +184,17 @@ def _loo_block(
         )
     cells = len(log_likelihood)
     elpd, k, p = np.empty(cells), np.zeros(cells), np.zeros(cells)
-    flat = np.ptp(log_likelihood, axis=1) < _FLAT  # no ratio to smooth, e.g. a saturated task
-    elpd[flat] = log_likelihood[flat].mean(axis=1)
+    flat = np.ptp(log_likelihood, axis=1) < _FLAT
+    elpd[flat] = -_log_mean_exp(-log_likelihood[flat])
+    p[flat] = _log_mean_exp(log_likelihood[flat]) - elpd[flat]
     if not flat.all():
         # one "chain": PSIS treats all draws alike
         rest = log_likelihood[~flat][:, None, :]
         elpd[~flat], k[~flat], p[~flat] = array_stats.loo(rest, r_eff=r_eff)
     return elpd, k, p
+
+
+def _log_mean_exp(x: np.ndarray) -> np.ndarray:
+    from scipy.special import logsumexp
+
+    return logsumexp(x, axis=1) - np.log(x.shape[1])
