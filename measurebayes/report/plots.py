@@ -193,13 +193,17 @@ def plot_wright(fit: xr.DataTree) -> Any:
     means = np.concatenate([ability["mean"], kept])
     low, high = means.min(), means.max()
     pad = 0.04 * (high - low) or 1.0
-    limits = (low - pad, high + pad)
+    inner = (low - pad, high + pad)
+    outside = (difficulty > inner[1]).sum(), (difficulty < inner[0]).sum()
+    # Room for a line of text below and above the bars, where tasks lie beyond the scale.
+    room = 0.06 * (inner[1] - inner[0]) if any(outside) else 0.0
+    limits = (inner[0] - room, inner[1] + room)
     named = len(ability) <= MOST_LABELLED
     height = max(7.0, 1.2 + LINE * len(ability)) if named else 7.0
     figure, axes = look.new_figure(height, 1, 2, sharey=True)
     left, right = axes[0]
     left.set_ylim(*limits)
-    bins = np.linspace(*limits, 31)
+    bins = np.linspace(*inner, 31)
     if named:
         _name_agents(left, ability, limits, LINE / (height - 1.1))
         look.label(left, y="Ability and difficulty (logits)", title="Agents")
@@ -211,15 +215,15 @@ def plot_wright(fit: xr.DataTree) -> Any:
     _histogram(right, parts, bins, ["tasks", "saturated tasks"])
     look.legend(figure, right)
     look.label(right, x="Number of tasks", title="Tasks")
-    _note_outside(right, difficulty, limits)
+    _note_outside(right, *outside)
     return figure
 
 
-def _note_outside(panel: Any, values: np.ndarray, limits: tuple[float, float]) -> None:
+def _note_outside(panel: Any, above: int, below: int) -> None:
     """Count, at the edges, the tasks that lie beyond the scale (only saturated ones do)."""
     notes = (
-        ((values > limits[1]).sum(), "↑ {} more above", 0.99, "top"),
-        ((values < limits[0]).sum(), "↓ {} more below", 0.01, "bottom"),
+        (above, "↑ {} more above", 0.99, "top"),
+        (below, "↓ {} more below", 0.01, "bottom"),
     )
     for number, text, height, side in notes:
         if number:
