@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import measurebayes as mb
-from measurebayes.errors import InputError, MeasureBayesError
+from measurebayes.errors import CheckpointError, InputError, MeasureBayesError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,10 +274,25 @@ def _fitted(
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
     checkpoint = Path(f"{file}.part")
-    say(f"{model.name}: {'going on from ' + str(checkpoint) if checkpoint.exists() else 'fitting'}")
-    fit = mb.fit(
-        model, runs, priors=priors or None, checkpoint=str(checkpoint), resume=True, **settings
-    )
-    mb.save(fit, str(file))
+    if file.exists():
+        say(f"{model.name}: the fit in {file} has other data, model or settings; fitting anew")
+    else:
+        say(
+            f"{model.name}: "
+            + ("going on from the checkpoint" if checkpoint.exists() else "fitting")
+        )
+
+    def run() -> xr.DataTree:
+        return mb.fit(
+            model, runs, priors=priors or None, checkpoint=checkpoint, resume=True, **settings
+        )
+
+    try:
+        fit = run()
+    except CheckpointError as error:
+        say(f"{model.name}: the checkpoint is of another run ({error.found}); fitting anew")
+        checkpoint.unlink(missing_ok=True)
+        fit = run()
+    mb.save(fit, file)
     checkpoint.unlink(missing_ok=True)
     return fit

@@ -20,7 +20,7 @@ from measurebayes.cli import main
 from measurebayes.data import fingerprint
 from measurebayes.program.registry import ModelFile, get_model
 
-SETTINGS: dict[str, Any] = {"seed": 1, "draws": 100, "tune": 100, "chains": 4}
+SETTINGS: dict[str, Any] = {"seed": 1, "draws": 200, "tune": 100, "chains": 4}
 
 
 class Fits:
@@ -62,6 +62,16 @@ def fits(invented: Any, monkeypatch: pytest.MonkeyPatch) -> Fits:
     stand_in = Fits(invented[1])
     monkeypatch.setattr(mb, "fit", stand_in, raising=False)
     return stand_in
+
+
+@pytest.fixture
+def quick_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take seconds; where the page is not the point, an empty one does."""
+
+    def write(fits: Any, path: Path, **parts: Any) -> None:
+        path.write_text("")
+
+    monkeypatch.setattr(mb, "report", write)
 
 
 def run(runs: xr.Dataset, folder: Path, **changes: Any) -> tuple[Analysis, list[str], list[str]]:
@@ -106,6 +116,7 @@ def test_writes_fits_checks_comparison_and_report(
     json.dumps(list(result.as_dict()))
 
 
+@pytest.mark.usefixtures("quick_report")
 def test_finished_fits_are_used_again(invented: Any, fits: Fits, tmp_path: Path) -> None:
     first, _, _ = run(invented[0], tmp_path / "out")
     again, said, _ = run(invented[0], tmp_path / "out")
@@ -115,6 +126,7 @@ def test_finished_fits_are_used_again(invented: Any, fits: Fits, tmp_path: Path)
     pd.testing.assert_frame_equal(first.comparison, again.comparison)
 
 
+@pytest.mark.usefixtures("quick_report")
 @pytest.mark.parametrize(
     "changes", [{"seed": 2}, {"tune": 50}, {"draws": 50}, {"priors": {"ability_sd": 1.0}}]
 )
@@ -127,6 +139,7 @@ def test_other_settings_mean_another_fit(
     assert result.reused == []
 
 
+@pytest.mark.usefixtures("quick_report")
 def test_prior_of_one_model_leaves_the_other_fit_alone(
     invented: Any, fits: Fits, tmp_path: Path
 ) -> None:
@@ -136,6 +149,7 @@ def test_prior_of_one_model_leaves_the_other_fit_alone(
     assert result.reused == ["rasch"]
 
 
+@pytest.mark.usefixtures("quick_report")
 def test_other_data_mean_another_fit(invented: Any, fits: Fits, tmp_path: Path) -> None:
     run(invented[0], tmp_path / "out")
     changed = invented[0].copy(deep=True)
@@ -144,6 +158,7 @@ def test_other_data_mean_another_fit(invented: Any, fits: Fits, tmp_path: Path) 
     assert fits.asked == ["rasch", "two_pl"] * 2
 
 
+@pytest.mark.usefixtures("quick_report")
 def test_damaged_fit_is_made_anew(invented: Any, fits: Fits, tmp_path: Path) -> None:
     run(invented[0], tmp_path / "out")
     file = tmp_path / "out" / "rasch.nc"
@@ -153,6 +168,7 @@ def test_damaged_fit_is_made_anew(invented: Any, fits: Fits, tmp_path: Path) -> 
     assert mb.open(str(file)).attrs["model"] == "rasch"
 
 
+@pytest.mark.usefixtures("quick_report")
 def test_command_ends_with_1_when_sampling_has_not_converged(
     invented: Any, fits: Fits, tmp_path: Path
 ) -> None:
@@ -160,7 +176,7 @@ def test_command_ends_with_1_when_sampling_has_not_converged(
 
     save(invented[0], tmp_path / "runs.nc")
     words = ["analyse", str(tmp_path / "runs.nc"), "--models", "rasch", "--chains", "4"]
-    words += ["--draws", "100", "--tune", "100", "--json", "-o"]
+    words += ["--draws", "200", "--tune", "100", "--json", "-o"]
     good = CliRunner().invoke(main, [*words, str(tmp_path / "good")])
     assert good.exit_code == 0, good.output
     assert json.loads(good.stdout)["converged"] == {"rasch": True}

@@ -449,6 +449,14 @@ def test_analyse_refuses_before_it_runs(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["fit", "analyse"])
+def test_defaults_are_those_of_the_function(command: str) -> None:
+    function = {n: p.default for n, p in inspect.signature(mb.fit).parameters.items()}
+    options = {p.name: p.default for p in main.commands[command].params}
+    for name in ("backend", "method", "draws", "tune", "chains", "seed"):
+        assert options[name] == function[name]
+
+
 def test_interrupted_fit_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "f.nc"
     seen: dict[str, Any] = {}

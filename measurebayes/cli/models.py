@@ -11,10 +11,11 @@ from measurebayes.cli.options import (
     Command,
     json_option,
     load_data,
+    prior_option,
     prior_values,
     reader_options,
 )
-from measurebayes.cli.output import print_json, print_table, say
+from measurebayes.cli.output import print_json, print_table, printable, say
 from measurebayes.errors import InputError
 
 
@@ -72,4 +73,33 @@ def verify(ctx: click.Context, model: str, as_json: bool) -> None:
         ctx.exit(CHECK_FAILED)
 
 
-COMMANDS = [models, verify, copy]
+@click.command(cls=Command)
+@click.argument("model")
+@click.argument("data")
+@reader_options
+@prior_option
+@json_option
+def describe(
+    model: str,
+    data: str,
+    reader: str | None,
+    policy: str | None,
+    columns: tuple[str, ...],
+    priors: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """What MODEL would estimate from DATA.
+
+    Equations, priors, variables and the number of parameters, before anything runs.
+    """
+    import measurebayes as mb
+
+    changed = prior_values(priors)
+    described = mb.describe(model, load_data(data, reader, policy, columns), changed or None)
+    if as_json:
+        print_json(described.as_dict())
+    else:
+        click.echo(printable(str(described), keep="\n"))
+
+
+COMMANDS = [models, describe, verify, copy]

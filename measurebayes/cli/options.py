@@ -96,6 +96,17 @@ def reader_options(command: AnyCommand) -> AnyCommand:
     return command
 
 
+def prior_option(command: AnyCommand) -> AnyCommand:
+    """Add --prior."""
+    return click.option(
+        "--prior",
+        "priors",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Replace a number of the model's PRIORS; may be repeated.",
+    )(command)
+
+
 def sampling_options(command: AnyCommand) -> AnyCommand:
     """Add the options of a fit."""
     for option in reversed(
@@ -108,16 +119,10 @@ def sampling_options(command: AnyCommand) -> AnyCommand:
             ),
             click.option("--method", default="nuts", show_default=True),
             click.option("--draws", type=click.IntRange(1), default=1000, show_default=True),
-            click.option("--tune", type=click.IntRange(1), default=1000, show_default=True),
+            click.option("--tune", type=click.IntRange(1), default=500, show_default=True),
             click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
             click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
-            click.option(
-                "--prior",
-                "priors",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="Replace a number of the model's PRIORS; may be repeated.",
-            ),
+            prior_option,
             click.option("--quiet", is_flag=True, help="No progress bar."),
         ]
     ):

@@ -79,6 +79,7 @@ def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None
 @click.argument("data")
 @click.argument("fit")
 @reader_options
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @json_option
 @output_option("CSV file to write as well.", required=False)
 def score(
@@ -87,21 +88,21 @@ def score(
     reader: str | None,
     policy: str | None,
     columns: tuple[str, ...],
+    seed: int,
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Abilities of new agents on the tasks of FIT.
+    """Abilities of new agents on the tasks of FIT, best first.
 
     The agents need not be among those that were fitted; the tasks must be.
     """
     import measurebayes as mb
+    from measurebayes.estimands import score_table
 
     if output is not None:
         check_output(output, [data, fit])
     runs = load_data(data, reader, policy, columns)
-    from measurebayes.estimands import score_table
-
-    table = score_table(mb.score(runs, mb.open(fit)))
+    table = score_table(mb.score(runs, mb.open(fit), seed=seed))
     if as_json:
         print_json(table)
     else:
@@ -119,9 +120,7 @@ def report(fits: tuple[str, ...], output: Path) -> None:
     import measurebayes as mb
 
     check_output(output, fits)
-    opened = open_fits(fits)
-    comparison = mb.compare(opened) if len(opened) > 1 else None
-    mb.report(opened, path=str(output), comparison=comparison)
+    mb.report(open_fits(fits), path=output)
     say(f"wrote {output}")
 
 
