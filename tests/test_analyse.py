@@ -152,9 +152,7 @@ def test_prior_of_one_model_leaves_the_other_fit_alone(
 @pytest.mark.usefixtures("quick_report")
 def test_other_data_mean_another_fit(invented: Any, fits: Fits, tmp_path: Path) -> None:
     run(invented[0], tmp_path / "out")
-    changed = invented[0].copy(deep=True)
-    changed["attempts"][0] += 1
-    run(changed, tmp_path / "out")
+    run(invented[0].isel(cell=slice(1, None)), tmp_path / "out")
     assert fits.asked == ["rasch", "two_pl"] * 2
 
 
