@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.special import betaln, expit, log_expit
+from scipy.stats import norm
 
 from measurebayes.data.provenance import fingerprint
 
@@ -148,12 +148,19 @@ def posterior_around(data, truth, model, chains, draws, rng, converged):
     shift = 0.0 if converged else 3.0
 
     def around(centre, sd):
-        # Every chain has the same quantiles in its own order, so that R-hat is surely near 1.
-        quantiles = norm.ppf((np.arange(draws) + 0.5) / draws).reshape(
-            1, -1, *[1] * np.ndim(centre)
-        )
-        noise = np.broadcast_to(quantiles, (chains, draws, *np.shape(centre)))
-        noise = rng.permuted(noise, axis=1)
+        # Both halves of every chain have the same quantiles, each in its own order, so that
+        # split R-hat is surely near 1.
+        halves = [
+            rng.permuted(
+                np.broadcast_to(
+                    norm.ppf((np.arange(n) + 0.5) / n).reshape(1, -1, *[1] * np.ndim(centre)),
+                    (chains, n, *np.shape(centre)),
+                ),
+                axis=1,
+            )
+            for n in (draws // 2, draws - draws // 2)
+        ]
+        noise = np.concatenate(halves, axis=1)
         noise += shift * np.arange(chains).reshape(-1, 1, *[1] * np.ndim(centre))
         return centre + sd * noise
 
@@ -202,7 +209,10 @@ def terms(data, posterior):
     distance = posterior["ability"].values[..., agent] - posterior["difficulty"].values[..., task]
     if "discrimination" in posterior:
         distance = posterior["discrimination"].values[..., task] * distance
-    value = binom.logpmf(data["successes"].values, data["attempts"].values, expit(distance))
+    solved, failed = data["successes"].values, (data["attempts"] - data["successes"]).values
+    # The chance itself would round to 1 where the log of its complement still matters.
+    value = solved * log_expit(distance) + failed * log_expit(-distance)
+    value -= np.log1p(solved + failed) + betaln(solved + 1, failed + 1)
     coords = {name: posterior[name].values for name in ("chain", "draw")}
     return xr.DataArray(value, coords, ("chain", "draw", "cell"))
 
