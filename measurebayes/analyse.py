@@ -124,13 +124,16 @@ def analyse(
     for name, model in chosen.items():
         _fit_and_check(result, folder, model, runs, changes[name], say, show, settings)
     if len(result.fits) > 1:
+        say("comparing")
         result.comparison = mb.compare(result.fits)
         _write(result, "comparison", folder / "comparison.csv", result.comparison.reset_index())
         if show is not None:
             show(result.comparison, "Leave-one-out comparison, best first (higher elpd is better)")
     page = folder / "report.html"
+    say("writing the report")
     mb.report(result.fits, path=page, comparison=result.comparison, checks=result.checks)
     result.files["report"] = str(page)
+    say("wrote " + ", ".join(result.files.values()))
     return result
 
 
@@ -153,6 +156,7 @@ def _fit_and_check(
     else:
         say(f"{name}: used the fit in {file}: same data, model and settings")
         result.reused.append(name)
+    say(f"{name}: checking")
     result.files[f"fit {name}"] = str(file)
     result.fits[name] = fit
     result.converged[name] = converged(fit)
