@@ -257,7 +257,9 @@ def _fit_until_long_enough(
 
     options = dict(task.options)
     for attempt in range(REFITS + 1):
-        result = fit(model, data, seed=seed, priors=task.priors, progress=False, **options)
+        # a chain that got stuck would get stuck again with the same seed
+        again = seed + attempt
+        result = fit(model, data, seed=again, priors=task.priors, progress=False, **options)
         posterior = result["posterior"].to_dataset()
         found = diagnostics(posterior)
         worst = float(np.min(list(found["ess_bulk"].values())))

@@ -1,0 +1,73 @@
+"""Simulation-based calibration of the bundled models with the real sampler."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from measurebayes.checks.calibration import calibrate
+
+REPLICATIONS = 200
+LEVEL = 0.01  # of all tests of one model together (Holm)
+
+
+@pytest.fixture(scope="module")
+def workers():
+    # not forked: a process that has run JAX has threads
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def design():
+    """Six agents, eight tasks in four families, four attempts at each."""
+    agent, task = (x.ravel() for x in np.indices((6, 8)))
+    return xr.Dataset(
+        {
+            "agent_index": ("cell", agent),
+            "task_index": ("cell", task),
+            "attempts": ("cell", np.full(agent.size, 4)),
+            "successes": ("cell", np.zeros(agent.size, int)),
+            "family_index": ("task", np.arange(8) // 2),
+            "source": ("task", np.full(8, "")),
+            "human_minutes": ("task", np.full(8, np.nan)),
+            "minutes_kind": ("task", np.full(8, "")),
+            "task_weight": ("task", np.full(8, np.sqrt(0.5))),
+            "release_date": ("agent", np.full(6, np.datetime64("NaT", "ns"))),
+        },
+        coords={
+            "agent": np.array([f"agent {i}" for i in range(6)]),
+            "task": np.array([f"task {j}" for j in range(8)]),
+            "family": np.array([f"family {j}" for j in range(4)]),
+        },
+        attrs={"name": "calibration design"},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["rasch", "two_pl"])
+def test_ranks_are_uniform(model, design, workers):
+    result = calibrate(
+        model,
+        design,
+        REPLICATIONS,
+        executor=workers,
+        seed=20_260_101,
+        draws=350,
+        tune=350,
+        chains=2,
+        ranked_among=49,
+        progress=False,
+    )
+    print(result.summary(), result.table.sort_values("p"), result.diagnostics.describe(), sep="\n")
+    assert result.ranks.sizes["replication"] == REPLICATIONS
+    names = {"ability", "ability_sd", "difficulty", "difficulty_mean", "difficulty_sd"}
+    if model == "two_pl":
+        names |= {"discrimination", "log_discrimination_sd"}
+    assert set(result.ranks["variable"].values) == names | {"log_likelihood"}
+    assert result.uniform(LEVEL), result.table.sort_values("p").head()
+    # short runs of weak designs: some fits fall short, but they must be few
+    assert (result.diagnostics["rhat"] > 1.1).mean() < 0.05
