@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.backends.density import log_densities
-from measurebayes.backends.simulate import prior_draw
+from measurebayes.backends.simulate import prior_draw, variables
 from measurebayes.checks.rows import Check, table
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -135,11 +135,12 @@ def _prior_points(
 ) -> tuple[list[Values], Check]:
     rng = np.random.default_rng(seed)
     points, wrong, attempts = [], 0, data["attempts"].values
+    latent = [variable.name for variable in variables(model, data)]
     for _ in range(draws):
         point = prior_draw(model, data, rng)
-        successes = point.pop("successes").values
+        successes = point["successes"].values
         wrong += not bool(np.all((successes >= 0) & (successes <= attempts)))
-        points.append(point)
+        points.append({name: point[name] for name in latent})
     text = f"{draws} prior draws simulated, {wrong} with impossible successes"
     return points, Check("simulation", wrong == 0, float(wrong), text)
 
@@ -163,9 +164,7 @@ def _numpyro_densities(
         }
 
 
-def _agreement(
-    name: str, expected: list[dict[str, float]], found: list[dict[str, float]]
-) -> Check:
+def _agreement(name: str, expected: list[dict[str, float]], found: list[dict[str, float]]) -> Check:
     worst, where = 0.0, "any variable"
     for one, other in zip(expected, found, strict=True):
         if one.keys() != other.keys():
@@ -184,6 +183,7 @@ def _against_pymc(
 ) -> list[Check]:
     """Compare densities on the natural scale and gradients on the unconstrained one."""
     import jax
+    import pytensor.gradient
 
     from measurebayes.backends.numpyro import numpyro_model
     from measurebayes.backends.pymc import pymc_model
@@ -191,14 +191,9 @@ def _against_pymc(
     built = pymc_model(model, data)
     latent = [built.rvs_to_values[v] for v in built.free_RVs]
     names = [v.name for v in built.free_RVs]
-    densities = built.compile_fn(
-        [term.sum() for term in built.logp(built.basic_RVs, jacobian=False, sum=False)],
-        inputs=latent,
-        point_fn=False,
-    )
-    slopes = built.compile_fn(
-        pytensor_gradient(built.logp(), latent), inputs=latent, point_fn=False
-    )
+    terms = [term.sum() for term in built.logp(built.basic_RVs, jacobian=False, sum=False)]
+    densities = _compiled(built, terms, latent)
+    slopes = _compiled(built, pytensor.gradient.grad(built.logp(), latent), latent)
     found, worst, where = [], 0.0, "any variable"
     with jax.enable_x64(True):
         run = numpyro_model(model, data)
@@ -206,8 +201,9 @@ def _against_pymc(
         for values in points:
             free = free_of({name: values[name].values for name in names})
             at = [np.asarray(free[name]) for name in names]
-            terms = [float(x) for x in densities(*at)]
-            found.append(dict(zip([v.name for v in built.basic_RVs], terms, strict=True)))
+            found.append(
+                {v.name: float(x) for v, x in zip(built.basic_RVs, densities(*at), strict=True)}
+            )
             expected = gradient_of(free)
             for name, slope in zip(names, slopes(*at), strict=True):
                 size = max(1.0, float(np.max(np.abs(expected[name]))))
@@ -221,11 +217,12 @@ def _against_pymc(
     ]
 
 
-def pytensor_gradient(scalar: Any, variables: list[Any]) -> list[Any]:
-    """Return the derivative of a PyTensor scalar by each variable."""
-    import pytensor.gradient
+def _compiled(built: Any, outputs: list[Any], inputs: list[Any]) -> Callable[..., list[Any]]:
+    """Compile for few calls: all rewrites, which keep the tails right, but no machine code."""
+    from pytensor.compile.mode import Mode
 
-    return list(pytensor.gradient.grad(scalar, variables))
+    mode = Mode(linker="py", optimizer="fast_run")
+    return built.compile_fn(outputs, inputs=inputs, point_fn=False, mode=mode)
 
 
 def _numpyro_unconstrained(run: Callable[..., None]) -> tuple[Callable, Callable]:

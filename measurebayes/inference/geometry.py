@@ -44,17 +44,36 @@ class Split:
         Names of the sites.
     sizes
         Number of parameters in each part.
+    separable
+        The bottom sites are vectors along one axis, of which different elements share no data, so
+        that given the top they are independent.
     """
 
     top: tuple[str, ...]
     bottom: tuple[str, ...]
     sizes: tuple[int, int]
+    separable: bool
     _unravel_top: Callable[[Any], Sites]
     _unravel_bottom: Callable[[Any], Sites]
 
     @classmethod
-    def of(cls, shapes: Mapping[str, tuple[int, ...]], limit: int = TOP_LIMIT) -> Split:
-        """Put scalars and the shortest vectors on top while the block stays within the limit."""
+    def of(
+        cls,
+        shapes: Mapping[str, tuple[int, ...]],
+        axes: Mapping[str, tuple[str, ...]],
+        limit: int = TOP_LIMIT,
+    ) -> Split:
+        """Put scalars and the shortest vectors on top while the block stays within the limit.
+
+        Parameters
+        ----------
+        shapes
+            Of the sampled arrays, by site.
+        axes
+            Names of the axes of the variable behind each site.
+        limit
+            Number of parameters on top.
+        """
         length = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
         top: list[str] = []
         for name in sorted(shapes, key=lambda n: (length[n], n)):
@@ -65,7 +84,38 @@ class Split:
         (one, to_top), (two, to_bottom) = (
             ravel_pytree({name: jnp.zeros(shapes[name]) for name in names}) for names in parts
         )
-        return cls(*parts, (one.size, two.size), to_top, to_bottom)
+        along = {axes.get(name, (name,)) for name in parts[1]}
+        separable = along in ({("task",)}, {("agent",)})  # a cell has one task and one agent
+        return cls(*parts, (one.size, two.size), separable, to_top, to_bottom)
+
+    def probes(self) -> np.ndarray:
+        """Return the directions (direction, all) whose products give the second derivative."""
+        top, bottom = self.sizes
+        if not self.separable:
+            return np.eye(top + bottom)
+        ones = np.kron(np.eye(len(self.bottom)), np.ones(bottom // len(self.bottom)))
+        return np.block(
+            [
+                [np.eye(top), np.zeros((top, bottom))],
+                [np.zeros((len(self.bottom), top)), ones],
+            ]
+        )
+
+    def assembled(self, products: np.ndarray) -> np.ndarray:
+        """Return the second derivative (all, all) from its products with the probes."""
+        if not self.separable:
+            return products
+        top, bottom = self.sizes
+        hessian = np.zeros((top + bottom, top + bottom))
+        hessian[:top] = products[:top]
+        hessian[:, :top] = products[:top].T
+        length = bottom // len(self.bottom)
+        for i, row in enumerate(products[top:]):
+            for j in range(len(self.bottom)):
+                across = row[top + j * length : top + (j + 1) * length]
+                at = np.arange(length)
+                hessian[top + i * length + at, top + j * length + at] = across
+        return hessian
 
     def sites(self, flat: Any) -> dict[str, Any]:
         """Return the named arrays of a vector (top, bottom)."""
@@ -114,15 +164,21 @@ def positive(matrix: np.ndarray, floor: float = 1e-2) -> np.ndarray:
 
 
 def mean_hessian(
-    gradient: Callable[[Any, Any], Any], points: np.ndarray, arguments: Any
+    gradient: Callable[[Any, Any], Any], points: np.ndarray, arguments: Any, split: Split
 ) -> np.ndarray:
-    """Return the mean over points (point, all) of the derivative of a gradient (all, all)."""
+    """Return the mean over points (point, all) of the derivative of a gradient (all, all).
+
+    Where the bottom is separable, one product with a vector of ones gives the second derivatives of
+    all its elements at once, and only the columns of the top are taken one by one.
+    """
+    probes = split.probes()
 
     @jax.jit
     def at(point: Any, arguments: Any) -> Any:
-        def column(direction: Any) -> Any:
+        def product(direction: Any) -> Any:
             return jax.jvp(lambda x: gradient(x, arguments), (point,), (direction,))[1]
 
-        return jax.lax.map(column, jnp.eye(point.size))
+        return jax.lax.map(product, probes)
 
-    return np.mean([np.asarray(at(point, arguments)) for point in points], axis=0)
+    products = np.mean([np.asarray(at(point, arguments)) for point in points], axis=0)
+    return split.assembled(products)

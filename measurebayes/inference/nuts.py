@@ -20,10 +20,10 @@ import numpy as np
 import xarray as xr
 from numpyro import handlers
 from numpyro.infer.hmc import hmc
-from numpyro.infer.util import constrain_fn, potential_energy
+from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from measurebayes.backends.numpyro import counts_of, numpyro_model
-from measurebayes.backends.simulate import prior_draw, variables
+from measurebayes.backends.simulate import variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
 from measurebayes.inference.centring import Recentred, coordinates
@@ -34,6 +34,7 @@ BLOCK = 50  # draws between two looks at the clock, the progress bar and the che
 PILOT_DRAWS = 200
 HESSIAN_POINTS = 20
 MAX_TREE_DEPTH = 10
+WARMUP_TREE_DEPTH = 6  # longer trajectories before the masses are known are mostly wasted
 TARGET_ACCEPT = 0.85
 START_RADIUS = 1.0  # in the sampler's coordinates; never a chain at exactly zero
 START_TRIES = 20
@@ -106,12 +107,14 @@ class Engine:
         self._base = numpyro_model(model, data, priors)
         self._model, self._priors = model, dict(priors)
         with jax.enable_x64(True):
-            self._build(model, data, priors)
+            self._build(data)
 
-    def _build(self, model: ModelFile, data: xr.Dataset, priors: Mapping[str, float]) -> None:
+    def _build(self, data: xr.Dataset) -> None:
         example = self.arguments(data)
-        shapes = self._free_shapes(example, prior_draw(model, data, np.random.default_rng(0)))
-        self.split = Split.of(shapes)
+        shapes = self._free_shapes(example)
+        axes = {v.name: v.dims for v in self.variables}
+        axes |= {f"{name}_free": dims for name, dims in axes.items()}
+        self.split = Split.of(shapes, axes)
         started = time.perf_counter()
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
 
@@ -124,7 +127,7 @@ class Engine:
                 dense_mass=[("top",)],
                 inverse_mass_matrix=masses,
                 target_accept_prob=TARGET_ACCEPT,
-                max_tree_depth=MAX_TREE_DEPTH,
+                max_tree_depth=(WARMUP_TREE_DEPTH, MAX_TREE_DEPTH),
                 model_args=(arguments,),
                 rng_key=key,
             )
@@ -191,11 +194,7 @@ class Engine:
             "lp": -state.potential_energy,
         }
 
-    def _free_shapes(
-        self, arguments: Arguments, values: Mapping[str, Any]
-    ) -> dict[str, tuple[int, ...]]:
-        from numpyro.infer.util import unconstrain_fn
-
+    def _free_shapes(self, arguments: Arguments) -> dict[str, tuple[int, ...]]:
         seeded = handlers.seed(self._reparametrised(arguments), 0)
         sites = handlers.trace(seeded).get_trace()
         latent = {
@@ -263,7 +262,7 @@ class Engine:
         drawn = Records.joined(records)
         later = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * HESSIAN_POINTS)]
         with jax.enable_x64(True):
-            hessian = mean_hessian(jax.grad(self._energy), later, arguments)
+            hessian = mean_hessian(jax.grad(self._energy), later, arguments, self.split)
         return self.split.geometry(hessian), int(drawn.n_steps.sum())
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import inspect
 import json
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -99,7 +100,7 @@ class ModelFile:
                     expected="one of " + ", ".join(self.priors),
                     remedy=f"`measurebayes describe {self.name} DATA` lists the priors",
                 )
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ModelError(
                     f"{name}={value!r}",
                     where=f"priors for model {self.name}",
@@ -168,7 +169,8 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
     module.__file__ = path
     try:
         exec(compile(source, path, "exec"), module.__dict__)
-    except Exception as error:  # a user's file may raise anything; the message must name it
+    # A user's file may raise anything, and may try to leave; the message must name what it was.
+    except (Exception, SystemExit) as error:
         raise ModelError(
             f"{type(error).__name__}: {error}",
             where=f"running {path}",

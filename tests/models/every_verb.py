@@ -1,0 +1,45 @@
+"""Uses every verb of a program once, so that the interpreters are compared on all of them.
+
+Equation
+--------
+    logit P = softplus(a) (trait[i] - easy[j]) + effect[family] + logit-like terms
+
+Assumes
+-------
+Nothing sensible.
+
+Identified by
+-------------
+Its priors.
+
+Not to be confused with
+-----------------------
+A model.
+
+References
+----------
+1. None.
+"""
+
+PRIORS = {"scale": 1.5, "shape": 2.0}
+
+
+def model(pp, data, priors=PRIORS):
+    spread = pp.half_normal("spread", priors["scale"])
+    rate = pp.exponential("rate", 0.7)
+    share = pp.beta("share", priors["shape"], 3.0)
+    trait = pp.zero_sum_normal("trait", spread, dims="agent")
+    easy = pp.normal("easy", 0.3, 1.0 + rate, dims="task")
+    slope = pp.log_normal("slope", -0.2, 0.5, dims="task")
+    effect = pp.normal("effect", 0.0, rate, dims=("agent", "family"))
+    by_family = pp.beta("by_family", 2.0, 2.0, dims="family")
+
+    total = pp.deterministic("total", pp.sum(effect, "family") / 3.0)
+    steep = pp.softplus(slope) - pp.log(1.0 + share) ** 2
+    bend = pp.logistic(pp.cell(by_family)) * pp.exp(-pp.cell(total) / 10.0)
+
+    minutes = data["human_minutes"]
+    pp.observe_normal("log_minutes", pp.log(1.0 + slope), 2.0 * spread + 1.0, minutes)
+    pp.observe_successes(
+        pp.cell(steep) * (pp.cell(trait) - pp.cell(easy)) + pp.cell(effect) + bend
+    )

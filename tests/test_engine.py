@@ -1,0 +1,301 @@
+"""Coordinates and checkpoints of the NUTS engine, without a sampler."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro import handlers
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+import measurebayes as mb
+from measurebayes.backends.simulate import variables
+from measurebayes.checks.contract import invented_data
+from measurebayes.errors import CheckpointError
+from measurebayes.inference import centring
+from measurebayes.inference.centring import Auxiliary, Recentred, additive_fit, coordinates
+from measurebayes.inference.checkpoint import Checkpoint
+from measurebayes.inference.geometry import Split, mean_hessian, positive
+from measurebayes.program.registry import get_model
+
+jax = pytest.importorskip("jax")
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+WAYS = [(0.3, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.5, -4.0, -1.0), (0.5, 3.0, 1.0)]
+
+
+@pytest.mark.parametrize(("weight", "wall", "side"), WAYS)
+def test_auxiliary_variable_has_the_density_of_its_image(weight, wall, side):
+    loc, scale = 0.7, 1.9
+    one = np.ones(1)
+    auxiliary = Auxiliary(loc * one, scale, weight * one, wall * one, side * one)
+
+    free = np.linspace(-300.0, 100.0, 400_001)
+    density = np.exp(jax.vmap(auxiliary.log_prob)(free[:, None]))
+    image = np.asarray(jax.vmap(auxiliary.value_of)(free[:, None]))[:, 0]
+    assert np.trapezoid(density, free) == pytest.approx(1.0, abs=1e-6)
+    assert np.trapezoid(density * image, free) == pytest.approx(loc, abs=1e-5)
+    below = np.trapezoid(density[free <= 0], free[free <= 0])
+    direction = side if side else 1.0
+    at_zero = float(auxiliary.value_of(np.zeros(1))[0])
+    expected = stats.norm.cdf(direction * at_zero, direction * loc, scale)
+    assert below == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("side", [-1.0, 0.0, 1.0])
+def test_bend_is_monotone_and_reaches_everywhere(side):
+    free = np.linspace(-200, 200, 2001)
+    n = np.ones_like(free)
+    image = np.asarray(Auxiliary(0 * n, 2.0, 0.5 * n, 1.0 * n, side * n).value_of(free))
+    assert np.all(np.diff(image) * (side or 1.0) > 0)
+    assert image.min() < -30
+    assert image.max() > 30
+
+
+def test_recentred_sites_keep_the_joint_density(rng):
+    """The density of the image, found by the change of variables, is that of the plain model."""
+
+    def model():
+        spread = numpyro.sample("spread", dist.HalfNormal(2.0))
+        x = numpyro.sample("x", dist.Normal(np.full(3, 0.4), spread))
+        numpyro.sample("y", dist.LogNormal(np.full(3, 0.1), spread))
+        numpyro.sample("z", dist.ZeroSumNormal(spread, event_shape=(4,)))
+        numpyro.factor("data", -np.sum(np.arange(3.0)) * 0.1 * x.sum())
+
+    config = {
+        "x": Recentred({"weight": np.array([0.2, 0.9, 0.5]), "wall": np.array([0.0, 0.0, -2.0]),
+                        "side": np.array([0.0, 0.0, 1.0])}),
+        "y": Recentred({"weight": np.full(3, 0.6), "wall": np.zeros(3), "side": np.zeros(3)}),
+        "z": Recentred({"weight": np.array(0.3)}),
+    }  # fmt: skip
+    moved = handlers.reparam(model, config=config)
+    free_values = {
+        "spread": np.float64(1.3),
+        "x_free": rng.normal(size=3),
+        "y_free": rng.normal(size=3),
+        "z_free": (lambda v: v - v.mean())(rng.normal(size=4)),
+    }
+    sites = handlers.trace(handlers.substitute(moved, free_values)).get_trace()
+    named = {"spread": free_values["spread"]} | {n: np.asarray(sites[n]["value"]) for n in "xyz"}
+    plain = handlers.trace(handlers.substitute(model, named)).get_trace()
+
+    def total(trace):
+        return sum(
+            float(np.sum(s["fn"].log_prob(s["value"])))
+            for s in trace.values()
+            if s["type"] == "sample"
+        )
+
+    def image(name, free):
+        changed = {**free_values, f"{name}_free": free}
+        trace = handlers.trace(handlers.substitute(moved, changed)).get_trace()
+        value = np.asarray(trace[name]["value"])
+        return value
+
+    log_volume = 0.0
+    for name in "xy":
+        free = free_values[f"{name}_free"]
+        step = 1e-6
+        for k in range(len(free)):
+            up, down = free.copy(), free.copy()
+            up[k] += step
+            down[k] -= step
+            log_volume += np.log((image(name, up) - image(name, down))[k] / (2 * step))
+    log_volume += 3 * (1 - 0.3) * np.log(1.3)  # z: three free dimensions, scaled by 1.3^0.7
+    assert total(sites) == pytest.approx(total(plain) + log_volume, abs=1e-6)
+
+
+def test_walls_stand_where_tasks_are_saturated():
+    data = invented_data()
+    attempts, task = data["attempts"].values, data["task_index"].values
+    successes = data["successes"].values.copy()
+    successes[task == 0] = attempts[task == 0]
+    successes[task == 1] = 0
+    data["successes"] = ("cell", successes)
+    model = get_model("rasch")
+    chosen = coordinates(model, data, variables(model, data), model.priors)
+    side, wall = chosen["difficulty"]["side"], chosen["difficulty"]["wall"]
+    assert side[0] == -1  # always solved: easier than its wall
+    assert side[1] == 1
+    assert wall[0] < np.median(wall) < wall[1]
+    assert chosen["ability"]["weight"].shape == ()
+    assert np.all((chosen["difficulty"]["weight"] > 0) & (chosen["difficulty"]["weight"] < 1))
+
+
+def test_walls_turn_round_with_the_direction_of_the_variable():
+    """An easiness and an ability without constraint: the wall follows what the text says."""
+    from measurebayes.program.registry import model_from_source
+
+    text = '''"""Easiness."""
+PRIORS = {"a": 1.0}
+
+
+def model(pp, data, priors=PRIORS):
+    easiness = pp.normal("easiness", 0.0, priors["a"], dims="task")
+    twice = pp.normal("twice", 0.0, 1.0, dims="task")
+    ability = pp.zero_sum_normal("ability", priors["a"], dims="agent")
+    pp.observe_successes(pp.cell(ability) * pp.cell(twice) + pp.cell(easiness))
+'''
+    data = invented_data()
+    successes = data["successes"].values.copy()
+    first = data["task_index"].values == 0
+    successes[first] = data["attempts"].values[first]
+    data["successes"] = ("cell", successes)
+    model = model_from_source("easy", text, "easy.py")
+    chosen = coordinates(model, data, variables(model, data), model.priors)
+    assert chosen["easiness"]["side"][0] == 1
+    assert np.all(chosen["twice"]["side"] == 0)  # it helps some agents and hinders others
+
+
+def test_additive_fit_is_the_ridge_estimate():
+    data = invented_data()
+    who, what = data["agent_index"].values, data["task_index"].values
+    n, k = data["attempts"].values, data["successes"].values
+    agents = data.sizes["agent"]
+
+    def loss(x):
+        eta = x[who] - x[agents:][what]
+        fit = np.sum(k * log_expit(eta) + (n - k) * log_expit(-eta))
+        return -fit + np.sum(x**2) / (2 * centring.RIDGE_SD**2)
+
+    best = minimize(loss, np.zeros(agents + data.sizes["task"])).x
+    ability, difficulty = additive_fit(data)
+    ours = ability[who] - difficulty[what]
+    np.testing.assert_allclose(expit(ours), expit(best[who] - best[agents:][what]), atol=0.02)
+    assert ability.mean() == pytest.approx(0, abs=1e-9)
+
+
+SHAPES = {"sd": (), "b": (3,), "a": (2,), "long": (6,)}
+AXES = {"sd": (), "b": ("agent",), "a": ("family",), "long": ("agent", "family")}
+
+
+def test_split_takes_the_short_ones_to_the_top():
+    split = Split.of(SHAPES, AXES, limit=6)
+    assert split.top == ("a", "b", "sd")
+    assert split.bottom == ("long",)
+    assert split.sizes == (6, 6)
+    everything = Split.of(SHAPES, AXES, limit=100)
+    assert everything.sizes == (12, 0)
+
+
+def test_shear_is_undone_and_keeps_volume(rng):
+    split = Split.of(SHAPES, AXES, limit=6)
+    geometry = {"shear": rng.normal(size=(6, 6))}
+    flat = rng.normal(size=12)
+    position = split.position(flat, geometry)
+    np.testing.assert_allclose(split.flat(position, geometry), flat, atol=1e-14)
+
+    def image(x):
+        return split.flat({"top": x[:6], "rest": x[6:]}, geometry)
+
+    determinant = np.linalg.det(np.asarray(jax.jacobian(image)(flat)))
+    assert determinant == pytest.approx(1.0, abs=1e-12)
+    named = split.sites(np.arange(12.0))
+    assert {n: np.shape(v) for n, v in named.items()} == SHAPES
+
+
+def test_geometry_of_a_normal_makes_its_parts_independent(rng):
+    """For a normal density the shear and the masses are exact."""
+    split = Split.of(SHAPES, AXES, limit=6)
+    root = rng.normal(size=(12, 12))
+    precision = root @ root.T + np.eye(12)
+    points = rng.normal(size=(3, 12))
+    hessian = mean_hessian(lambda x, scale: scale * precision @ x, points, 1.0, split)
+    np.testing.assert_allclose(hessian, precision, rtol=1e-12)
+    geometry = split.geometry(hessian)
+    covariance = np.linalg.inv(precision)
+    np.testing.assert_allclose(geometry["inverse_mass_top"], covariance[:6, :6], rtol=1e-8)
+    undo = np.eye(12)
+    undo[6:, :6] = -geometry["shear"]
+    rest = undo @ covariance @ undo.T
+    np.testing.assert_allclose(rest[:6, 6:], 0.0, atol=1e-10)
+
+
+def test_probes_of_separable_vectors_give_the_whole_second_derivative(rng):
+    """Five elements of two vectors and two scalars, against differentiation one by one."""
+    shapes, axes = {"m": (), "s": (), "b": (5,), "a": (5,)}, {"b": ("task",), "a": ("task",)}
+    split = Split.of(shapes, axes, limit=2)
+    assert split.separable
+    assert split.bottom == ("a", "b")
+    assert len(split.probes()) == 4
+
+    def energy(flat, scale):
+        x = split.sites(flat)
+        terms = jax.numpy.exp(x["a"] * (x["m"] - x["b"])) + (x["b"] - x["m"]) ** 2 * x["s"] ** 2
+        return scale * terms.sum() + x["m"] ** 4
+
+    points = rng.normal(size=(3, 12))
+    whole = np.mean([jax.hessian(energy)(p, 2.0) for p in points], axis=0)
+    np.testing.assert_allclose(
+        mean_hessian(jax.grad(energy), points, 2.0, split), whole, rtol=1e-12, atol=1e-12
+    )
+    mixed = Split.of(shapes, {"b": ("task",), "a": ("agent",)}, limit=2)
+    assert not mixed.separable
+
+
+def test_positive_mends_only_what_is_wrong(rng):
+    root = rng.normal(size=(5, 5))
+    good = root @ root.T + np.eye(5)
+    np.testing.assert_allclose(positive(good), good, rtol=1e-10)
+    bad = np.diag([1.0, 2.0, -3.0])
+    assert np.linalg.eigvalsh(positive(bad)).min() > 0
+
+
+SETTINGS = {"model": "abc", "seed": 1, "draws": 100}
+
+
+def test_checkpoint_gives_back_what_was_saved(tmp_path):
+    path = tmp_path / "fit.nc.part"
+    file = Checkpoint(path, SETTINGS, resume=False)
+    assert file.geometry() is None
+    assert file.chain(0) is None
+    file.save_geometry({"shear": np.eye(2)}, 77)
+    file.save_chain(0, 50, 10, {"0": np.arange(3.0)}, None)
+    file.save_chain(0, 100, 10, {"0": np.arange(4.0)}, {"flat": np.ones((50, 2))})
+    file.save_chain(0, 150, 10, {"0": np.arange(5.0)}, {"flat": np.zeros((50, 2))})
+    again = Checkpoint(path, SETTINGS, resume=True)
+    geometry, steps = again.geometry()
+    assert steps == 77
+    np.testing.assert_array_equal(geometry["shear"], np.eye(2))
+    saved = again.chain(0)
+    assert (saved.done, saved.warmup_steps) == (150, 10)
+    np.testing.assert_array_equal(saved.state["0"], np.arange(5.0))
+    np.testing.assert_array_equal(saved.parts[0]["flat"], np.ones((50, 2)))
+    assert len(saved.parts) == 2
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"model": "other"}, {"draws": 101}])
+def test_checkpoint_of_another_run_is_refused(tmp_path, change):
+    path = tmp_path / "fit.nc.part"
+    Checkpoint(path, SETTINGS, resume=False)
+    with pytest.raises(CheckpointError, match=next(iter(change))):
+        Checkpoint(path, SETTINGS | change, resume=True)
+
+
+def test_checkpoint_is_not_overwritten_unasked(tmp_path):
+    path = tmp_path / "fit.nc.part"
+    Checkpoint(path, SETTINGS, resume=False)
+    with pytest.raises(CheckpointError, match="--resume"):
+        Checkpoint(path, SETTINGS, resume=False)
+
+
+def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
+    path = tmp_path / "fit.nc.part"
+    path.write_bytes(b"precious" * 1000)
+    with pytest.raises(CheckpointError, match="can't be used"):
+        Checkpoint(path, SETTINGS, resume=True)
+    assert path.read_bytes() == b"precious" * 1000
+
+
+def test_fit_refuses_what_it_can_not_do(metr):
+    for wrong in ({"method": "advi"}, {"backend": "stan"}, {"draws": 0}, {"seed": -1},
+                  {"chains": 1.5}, {"tune": True}):  # fmt: skip
+        with pytest.raises(mb.InputError, match=next(iter(wrong))):
+            mb.fit("rasch", metr, progress=False, **wrong)

@@ -1,0 +1,63 @@
+"""Every model file holds the contract; needs nothing but the installed package."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from measurebayes.backends.density import log_densities
+from measurebayes.backends.simulate import prior_draw
+from measurebayes.checks.contract import DENSITY_TOLERANCE, GRADIENT_TOLERANCE, code_lines, verify
+from measurebayes.checks.contract import invented_data as invented
+from measurebayes.program.registry import get_model, model_names
+
+pytestmark = pytest.mark.timeout(180)  # PyMC compiles
+
+
+def test_tolerances_are_those_that_were_promised():
+    assert DENSITY_TOLERANCE == 1e-10
+    assert GRADIENT_TOLERANCE == 1e-8
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_model_holds_the_contract(name):
+    table = verify(name, draws=20).set_index("name")
+    failed = table[~table["passed"]]
+    assert failed.empty, failed["text"].to_dict()
+    expected = {"docstring", "length", "imports", "simulation", "SciPy density, dense layout"}
+    expected |= {"NumPyro density, long layout", "NumPyro density, dense layout", "PyMC density"}
+    assert expected <= set(table.index)
+    if importlib.util.find_spec("pymc"):
+        assert table.loc["gradients", "value"] < GRADIENT_TOLERANCE
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_relabelling_permutes_the_density_and_changes_nothing_else(name):
+    data, rng = invented(), np.random.default_rng(3)
+    point = prior_draw(name, data, rng)
+    del point["successes"]
+    agents, tasks = rng.permutation(data.sizes["agent"]), rng.permutation(data.sizes["task"])
+    moved = data.isel(agent=agents, task=tasks)
+    moved["agent_index"] = ("cell", np.argsort(agents)[data["agent_index"].values])
+    moved["task_index"] = ("cell", np.argsort(tasks)[data["task_index"].values])
+    order = {"agent": agents, "task": tasks}
+    values = {
+        n: v.isel({d: order[str(d)] for d in v.dims if d in order}) for n, v in point.items()
+    }
+    before, after = log_densities(name, data, point), log_densities(name, moved, values)
+    assert before.keys() == after.keys()
+    for variable, value in before.items():
+        assert after[variable] == pytest.approx(value, rel=1e-12, abs=1e-12), variable
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_sections_are_read_from_the_docstring(name):
+    model = get_model(name)
+    assert model.equations.splitlines()[0].lstrip().startswith("logit P(")
+    assert model.references
+    assert any("doi:10." in reference for reference in model.references)
+    assert set(model.priors) == set(model.with_priors({next(iter(model.priors)): 2.0}))
+
+
+def test_code_lines_leave_out_docstring_comments_and_blanks():
+    assert code_lines('"""One\n\ntwo."""\n\n# a comment\nx = 1\n\ny = (\n    2\n)  # end\n') == 4
