@@ -11,6 +11,7 @@ import click
 from measurebayes.errors import InputError
 
 AnyCommand = Callable[..., Any]
+Decorator = Callable[[AnyCommand], AnyCommand]
 
 
 class Several(click.Option):
@@ -70,67 +71,58 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def json_option(command: AnyCommand) -> AnyCommand:
-    """Add --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(
-        command
-    )
+def all_of(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options in the order in which they stand in the help."""
+
+    def decorate(command: AnyCommand) -> AnyCommand:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def reader_options(command: AnyCommand) -> AnyCommand:
-    """Add the options that say how to read DATA."""
-    for option in reversed(
-        [
-            click.option("--reader", help="Format of DATA, where it can't be told from the file."),
-            click.option("--policy", help="What an errored or limited run counts as."),
-            click.option(
-                "--column",
-                "columns",
-                multiple=True,
-                metavar="NAME=COLUMN",
-                help="Column of DATA that holds agent, task, ...: --column agent=model.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+json_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
+)
 
-
-def prior_option(command: AnyCommand) -> AnyCommand:
-    """Add --prior."""
-    return click.option(
-        "--prior",
-        "priors",
+# How to read DATA.
+reader_options = all_of(
+    click.option("--reader", help="Format of DATA, where it can't be told from the file."),
+    click.option("--policy", help="What an errored or limited run counts as."),
+    click.option(
+        "--column",
+        "columns",
         multiple=True,
-        metavar="NAME=VALUE",
-        help="Replace a number of the model's PRIORS; may be repeated.",
-    )(command)
+        metavar="NAME=COLUMN",
+        help="Column of DATA that holds agent, task, ...: --column agent=model.",
+    ),
+)
+
+prior_option: Decorator = click.option(
+    "--prior",
+    "priors",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Replace a number of the model's PRIORS; may be repeated.",
+)
+
+# Settings of a fit, with the defaults of measurebayes.fit.
+sampling_options = all_of(
+    click.option(
+        "--backend", type=click.Choice(["numpyro", "pymc"]), default="numpyro", show_default=True
+    ),
+    click.option("--method", default="nuts", show_default=True),
+    click.option("--draws", type=click.IntRange(1), default=1000, show_default=True),
+    click.option("--tune", type=click.IntRange(1), default=500, show_default=True),
+    click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    prior_option,
+    click.option("--quiet", is_flag=True, help="No progress bar."),
+)
 
 
-def sampling_options(command: AnyCommand) -> AnyCommand:
-    """Add the options of a fit."""
-    for option in reversed(
-        [
-            click.option(
-                "--backend",
-                type=click.Choice(["numpyro", "pymc"]),
-                default="numpyro",
-                show_default=True,
-            ),
-            click.option("--method", default="nuts", show_default=True),
-            click.option("--draws", type=click.IntRange(1), default=1000, show_default=True),
-            click.option("--tune", type=click.IntRange(1), default=500, show_default=True),
-            click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
-            click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
-            prior_option,
-            click.option("--quiet", is_flag=True, help="No progress bar."),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def output_option(text: str, required: bool = True) -> Callable[[AnyCommand], AnyCommand]:
+def output_option(text: str, required: bool = True) -> Decorator:
     """Add -o/--output with its help text."""
     return click.option(
         "-o", "--output", type=click.Path(path_type=Path), required=required, help=text
