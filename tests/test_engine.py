@@ -3,6 +3,7 @@
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from numpyro import handlers
 from scipy import stats
@@ -17,6 +18,7 @@ from measurebayes.inference import centring
 from measurebayes.inference.centring import Auxiliary, Recentred, additive_fit, coordinates
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.geometry import Split, mean_hessian, positive
+from measurebayes.inference.nuts import Engine
 from measurebayes.program.registry import get_model
 
 jax = pytest.importorskip("jax")
@@ -299,3 +301,25 @@ def test_fit_refuses_what_it_can_not_do(metr):
                   {"chains": 1.5}, {"tune": True}):  # fmt: skip
         with pytest.raises(mb.InputError, match=next(iter(wrong))):
             mb.fit("rasch", metr, progress=False, **wrong)
+
+
+
+@pytest.mark.parametrize(
+    ("agents", "tasks", "bottom", "separable"),
+    [(250, 4, "ability_free", False), (4, 250, "difficulty_free", True)],
+)
+def test_only_vectors_of_their_own_elements_are_separable(rng, agents, tasks, bottom, separable):
+    """The free elements of a zero-sum vector are mixtures of all its elements."""
+    table = pd.DataFrame(rng.integers(0, 2, (agents, tasks))).add_prefix("task ")
+    data = mb.load(table.assign(agent=[f"agent {i}" for i in range(agents)]).iloc[:, ::-1])
+    model = get_model("rasch")
+    engine = Engine(model, data, model.priors, tune=10)
+    assert engine.split.bottom == (bottom,)
+    assert engine.split.separable is separable
+    with jax.enable_x64(True):
+        points = rng.normal(size=(2, sum(engine.split.sizes)))
+        arguments = engine.arguments(data)
+        gradient = jax.grad(engine._energy)
+        whole = np.mean([jax.jacfwd(gradient)(p, arguments) for p in points], axis=0)
+        found = mean_hessian(gradient, points, arguments, engine.split)
+    np.testing.assert_allclose(found, whole, rtol=1e-9, atol=1e-9)

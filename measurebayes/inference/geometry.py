@@ -70,7 +70,7 @@ class Split:
         shapes
             Of the sampled arrays, by site.
         axes
-            Names of the axes of the variable behind each site.
+            Names of the axes that the elements of a site lie along; none where they are mixtures.
         limit
             Number of parameters on top.
         """

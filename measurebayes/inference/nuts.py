@@ -112,7 +112,8 @@ class Engine:
     def _build(self, data: xr.Dataset) -> None:
         example = self.arguments(data)
         shapes = self._free_shapes(example)
-        axes = {v.name: v.dims for v in self.variables}
+        # The free elements of a zero-sum vector each touch all its elements: they have no axis.
+        axes = {v.name: v.dims for v in self.variables if v.family != "zero_sum_normal"}
         axes |= {f"{name}_free": dims for name, dims in axes.items()}
         self.split = Split.of(shapes, axes)
         started = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import platform
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import xarray as xr
 from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.errors import InputError
-from measurebayes.program.registry import ModelFile, model_from_source
+from measurebayes.program.registry import ModelFile, get_model, model_names
 
 # A log likelihood of all draws and cells that is larger is left out of the fit; comparisons then
 # compute it in blocks. Stored in float32: its rounding is far below its Monte Carlo error.
@@ -67,8 +68,6 @@ def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
 
 
 def _bundled(model: ModelFile) -> bool:
-    from measurebayes.program.registry import get_model, model_names
-
     return model.name in model_names() and get_model(model.name).sha256 == model.sha256
 
 
@@ -88,36 +87,43 @@ def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.
 
 
 def model_of(fit: xr.DataTree) -> ModelFile:
-    """Return the model of a fit, from the text that the fit carries.
+    """Return the model of a fit.
 
-    The text of a model is code, and runs here: of a fit that came from elsewhere it runs only where
-    it is the text of a bundled model or the user has loaded that file before.
+    A model is code, and code is never run from a fit: the fit's text only says which file it was,
+    a bundled one or one of the user's own at the path where it was loaded from.
 
     Raises
     ------
     InputError
-        The fit was made with a model file of somebody's own, which is not at its path any more.
+        That file is not there any more, or its code has changed.
     """
-    from measurebayes.program.registry import get_model, model_names
-
-    name, sha256 = fit.attrs["model"], fit.attrs["model_sha256"]
-    if name in model_names() and get_model(name).sha256 == sha256:
+    name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
+    path = str(fit.attrs.get("model_path", ""))
+    if not path and name in model_names() and same_code(get_model(name).source, source):
         return get_model(name)
-    path = Path(str(fit.attrs.get("model_path", "")))
-    if path.is_file():
-        source = path.read_text(encoding="utf-8")
-        model = model_from_source(name, source, str(path))
-        if model.sha256 == sha256:
-            return model
-    if name in model_names():
-        # An earlier version of a bundled model: its text is the fit's own.
-        return get_model(name)
+    if path and Path(path).is_file():
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        if same_code(text, source):
+            return get_model(path)
     raise InputError(
-        f"the fit was made with the model file {str(path)!r}, which is not there or has changed",
-        where="the fit's model",
-        expected="the same file: a model is code, and code is not run from a fit",
-        remedy=f"write the text in fit.attrs['model_source'] to {str(path)!r} if you trust it",
+        f"the model {name!r} of the fit is not there any more, or its code has changed",
+        where=path or f"the bundled model {name}",
+        expected="the code that the fit was made with: it is not run from the fit itself",
+        remedy="fit again; or, if you trust it, write fit.attrs['model_source'] to a file, "
+        "and set fit.attrs['model_path'] to its path",
     )
+
+
+def same_code(one: str, other: str) -> bool:
+    """Tell whether two Python texts differ at most in comments and the module's docstring."""
+    try:
+        trees = [ast.parse(text) for text in (one, other)]
+    except (SyntaxError, ValueError):
+        return False
+    for tree in trees:
+        if tree.body and ast.get_docstring(tree, clean=False) is not None:
+            del tree.body[0]
+    return ast.dump(trees[0]) == ast.dump(trees[1])
 
 
 def save_fit(fit: xr.DataTree, path: str | Path) -> Path:
