@@ -229,17 +229,13 @@ def run_replication(task: _Task) -> Outcome:
     data["successes"] = ("cell", truth.pop("successes").values.astype(np.int64))
     posterior, diagnostics = _fit_until_long_enough(model, data, task, int(rng.integers(2**31)))
     known = {name: value for name, value in truth.items() if name in posterior}
-    joint = posterior.assign(
-        {
-            LOG_LIKELIHOOD: evaluate.log_likelihood(model, data, dict(posterior.data_vars)).sum(
-                "cell"
-            )
-        }
-    )
+    drawn = {str(name): posterior[name] for name in posterior.data_vars}
+    joint = evaluate.log_likelihood(model, data, drawn).sum("cell")
+    everything = posterior.assign({LOG_LIKELIHOOD: joint})
     known[LOG_LIKELIHOOD] = evaluate.log_likelihood(model, data, truth).sum("cell")
     single = xr.Dataset(known).expand_dims(chain=1, draw=1)
     names, true_values = scalars(single)
-    same_names, values = scalars(joint[list(known)])
+    same_names, values = scalars(everything[list(known)])
     if names != same_names:  # labels are the same, so only a broken fit can do this
         raise AssertionError(f"the fit names {same_names}, the simulation {names}")
     at = thinned(values.shape[1], values.shape[2], task.largest)

@@ -171,7 +171,7 @@ def _blocks(
             chain=xr.DataArray(at // draws, dims="replicate"),
             draw=xr.DataArray(at % draws, dims="replicate"),
         ).drop_vars(("chain", "draw"), errors="ignore")
-        named = dict(values.data_vars)
+        named = {str(name): values[name] for name in values.data_vars}
         logits = evaluate.cell_logits(model, data, named).transpose("replicate", "cell")
         successes = evaluate.replicate(model, data, named, rng).transpose("replicate", "cell")
         yield expit(logits.values), successes.values

@@ -166,8 +166,9 @@ def _model(fit: xr.DataTree) -> Any:
 def _computed(model: Any, data: xr.Dataset, posterior: xr.Dataset, cells: slice) -> xr.DataArray:
     from measurebayes.backends import evaluate
 
-    values = posterior.isel(cell=cells, missing_dims="ignore")
-    return evaluate.log_likelihood(model, data.isel(cell=cells), dict(values.data_vars))
+    some = posterior.isel(cell=cells, missing_dims="ignore")
+    values = {str(name): some[name] for name in some.data_vars}
+    return evaluate.log_likelihood(model, data.isel(cell=cells), values)
 
 
 def _loo_block(
