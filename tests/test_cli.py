@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,7 +24,13 @@ from click.testing import CliRunner, Result
 import measurebayes as mb
 from measurebayes.cli import main
 from measurebayes.cli.group import Cli
-from measurebayes.cli.options import Command, Several, json_option, repeat_names
+from measurebayes.cli.options import (
+    Command,
+    Several,
+    json_option,
+    on_command_line,
+    repeat_names,
+)
 from measurebayes.cli.output import cell_text, jsonable, print_table, printable
 
 COMMANDS = {
@@ -336,6 +343,40 @@ def test_wrong_column_option(records: Path, column: str, tmp_path: Path) -> None
     words = ["--column", *column.split()]
     fails(run("load", records, *words, "-o", tmp_path / "runs.nc"), "--column", "agent=model")
     assert not (tmp_path / "runs.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("remedy", "words"),
+    [
+        ("policy='failure' or policy='missing'", "--policy failure or --policy missing"),
+        ("leave them unread: ignore='a b,c' (or '*')", "--option 'ignore=a b,c' (or '*')"),
+        ("add them up: duplicates='sum'", "add them up: --option duplicates=sum"),
+        ("columns={'agent': 'ITS NAME', 'task': 'x'}", "--column 'agent=ITS NAME' --column task=x"),
+        ('columns="agent=model,task=item"', "--column agent=model --column task=item"),
+        ("choose another reader", "choose another reader"),
+    ],
+)
+def test_remedies_are_words_for_the_command_line(remedy: str, words: str) -> None:
+    assert on_command_line(remedy).endswith(words)
+
+
+def test_remedy_for_an_unknown_column_works_as_typed(tmp_path: Path) -> None:
+    path = tmp_path / "records.csv"
+    path.write_text("agent,task,attempts,successes,odd one\na,x,3,1,?\nb,x,2,2,?\n")
+    result = run("data", path)
+    fails(result, "unknown columns")
+    typed = result.stderr[result.stderr.index("--option") :].split(" (or")[0]
+    assert run("data", path, *shlex.split(typed)).exit_code == 0
+
+
+def test_help_names_all_readers_and_policies() -> None:
+    from measurebayes.data import READERS
+
+    text = run("data", "--help").stdout
+    choices = {o.name: o.choices for reader in READERS.values() for o in reader.options}
+    assert all(name in text for name in [*READERS, *choices["policy"]])
+    known = {*choices, "reader"} - {"columns"}
+    assert all(on_command_line(f"{name}='x'").startswith("--") for name in known)
 
 
 def test_unknown_data_is_wrong_input(tmp_path: Path) -> None:

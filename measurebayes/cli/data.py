@@ -22,13 +22,11 @@ from measurebayes.cli.output import print_json, print_pairs, say
 @click.argument("data")
 @reader_options
 @json_option
-def data_command(
-    data: str, reader: str | None, policy: str | None, columns: tuple[str, ...], as_json: bool
-) -> None:
+def data_command(data: str, reading: dict[str, Any], as_json: bool) -> None:
     """What DATA hold: counts, holes, saturated tasks."""
     from measurebayes.data import summarise
 
-    show_summary(summarise(load_data(data, reader, policy, columns)), as_json)
+    show_summary(summarise(load_data(data, reading)), as_json)
 
 
 @click.command(cls=Command)
@@ -38,9 +36,7 @@ def data_command(
 @output_option("File of the data set (.nc).")
 def load(
     data: str,
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     as_json: bool,
     output: Path,
 ) -> None:
@@ -51,7 +47,7 @@ def load(
     from measurebayes.data import save, summarise
 
     check_output(output, [data])
-    runs = load_data(data, reader, policy, columns)
+    runs = load_data(data, reading)
     save(runs, output)
     show_summary(summarise(runs), as_json)
     say(f"wrote {output}")

@@ -40,9 +40,7 @@ def fit(
     ctx: click.Context,
     model: str,
     data: str,
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     priors: tuple[str, ...],
     quiet: bool,
     resume: bool,
@@ -59,7 +57,7 @@ def fit(
     chosen = get_model(model)
     changed = prior_values(priors)
     chosen.with_priors(changed)  # a wrong name should not wait for the data to load
-    runs = load_data(data, reader, policy, columns)
+    runs = load_data(data, reading)
     checkpoint = Path(f"{output}.part")
     import measurebayes as mb
 
@@ -101,9 +99,7 @@ def analyse(
     ctx: click.Context,
     data: str,
     models: tuple[str, ...],
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     priors: tuple[str, ...],
     quiet: bool,
     as_json: bool,
@@ -118,7 +114,7 @@ def analyse(
     """
     from measurebayes.analyse import analyse as run
 
-    runs = load_data(data, reader, policy, columns)
+    runs = load_data(data, reading)
     try:
         analysis = run(
             runs,
@@ -163,9 +159,7 @@ def calibrate(
     ctx: click.Context,
     model: str,
     data: str,
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     replications: int,
     jobs: int,
     seed: int,
@@ -180,7 +174,7 @@ def calibrate(
     """
     import measurebayes as mb
 
-    design = load_data(data, reader, policy, columns)
+    design = load_data(data, reading)
     with executor(jobs) as pool:
         result = mb.calibrate(
             model, design, replications, executor=pool, seed=seed, progress=not quiet

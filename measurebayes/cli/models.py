@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -82,9 +83,7 @@ def verify(ctx: click.Context, model: str, as_json: bool) -> None:
 def describe(
     model: str,
     data: str,
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     priors: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -95,7 +94,7 @@ def describe(
     import measurebayes as mb
 
     changed = prior_values(priors)
-    described = mb.describe(model, load_data(data, reader, policy, columns), changed or None)
+    described = mb.describe(model, load_data(data, reading), changed or None)
     if as_json:
         print_json(described.as_dict())
     else:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from measurebayes.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 AnyCommand = Callable[..., Any]
 Decorator = Callable[[AnyCommand], AnyCommand]
@@ -86,18 +92,53 @@ json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
 
-# How to read DATA.
-reader_options = all_of(
-    click.option("--reader", help="Format of DATA, where it can't be told from the file."),
-    click.option("--policy", help="What an errored or limited run counts as."),
-    click.option(
-        "--column",
-        "columns",
-        multiple=True,
-        metavar="NAME=COLUMN",
-        help="Column of DATA that holds agent, task, ...: --column agent=model.",
-    ),
-)
+
+def reader_options(command: AnyCommand) -> AnyCommand:
+    """Add the options that say how to read DATA; the command gets them as `reading`."""
+
+    @functools.wraps(command)
+    def with_reading(
+        *args: Any,
+        reader: str | None,
+        policy: str | None,
+        columns: tuple[str, ...],
+        options: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
+        reading: dict[str, Any] = dict(named_values(options, "--option", "missing=drop"))
+        if reader is not None:
+            reading["reader"] = reader
+        if policy is not None:
+            reading["policy"] = policy
+        if columns:
+            reading["columns"] = named_values(columns, "--column", "agent=model")
+        return command(*args, reading=reading, **others)
+
+    return all_of(
+        click.option(
+            "--reader",
+            help="Format of DATA where it can't be told from the file: long, wide, metr or pyirt.",
+        ),
+        click.option(
+            "--policy",
+            help="What a run that an error stopped is: failure, missing or as_scored.",
+        ),
+        click.option(
+            "--column",
+            "columns",
+            multiple=True,
+            metavar="NAME=COLUMN",
+            help="Column of DATA that holds agent, task, ...: --column agent=model.",
+        ),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Any other option of the reader: --option missing=drop.",
+        ),
+    )(with_reading)
+
 
 prior_option: Decorator = click.option(
     "--prior",
@@ -129,22 +170,44 @@ def output_option(text: str, required: bool = True) -> Decorator:
     )
 
 
-def load_data(source: str, reader: str | None, policy: str | None, columns: Sequence[str]) -> Any:
+def load_data(source: str, reading: Mapping[str, Any]) -> xr.Dataset:
     """Load DATA with the reader options that were given.
 
     Raises
     ------
     InputError
-        An option can't be read, or the data can't.
+        The data can't be read; the remedy says what to type on the command line.
     """
     from measurebayes.data import load
 
-    options: dict[str, Any] = {}
-    if policy is not None:
-        options["policy"] = policy
-    if columns:
-        options["columns"] = named_values(columns, "--column", "agent=model")
-    return load(source, reader=reader, **options)
+    try:
+        return load(source, **reading)
+    except InputError as error:
+        error.remedy = on_command_line(error.remedy or "")
+        raise
+
+
+# Reader options as messages write them: missing='drop', columns={'agent': 'model'}.
+_KEYWORD = re.compile(
+    r"\b(policy|reader|agent|duplicates|human|ignore|missing|delimiter|strip)='([^']*)'"
+)
+_COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
+
+
+def on_command_line(remedy: str) -> str:
+    """Turn arguments of `measurebayes.load` in a message into options of a command."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name in ("policy", "reader"):
+            return f"--{name} {shlex.quote(value)}"
+        return f"--option {shlex.quote(f'{name}={value}')}"
+
+    def column(found: re.Match[str]) -> str:
+        pairs = re.findall(r"'?(\w+)'?\s*[:=]\s*('[^']*'|[\w.]+)", found[1] or found[2])
+        return " ".join("--column " + shlex.quote(f"{n}={v.strip(chr(39))}") for n, v in pairs)
+
+    return _COLUMNS.sub(column, _KEYWORD.sub(option, remedy))
 
 
 def named_values(words: Sequence[str], option: str, example: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -85,9 +85,7 @@ def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None
 def score(
     data: str,
     fit: str,
-    reader: str | None,
-    policy: str | None,
-    columns: tuple[str, ...],
+    reading: dict[str, Any],
     seed: int,
     as_json: bool,
     output: Path | None,
@@ -101,7 +99,7 @@ def score(
 
     if output is not None:
         check_output(output, [data, fit])
-    runs = load_data(data, reader, policy, columns)
+    runs = load_data(data, reading)
     table = score_table(mb.score(runs, mb.open(fit), seed=seed))
     if as_json:
         print_json(table)
