@@ -88,7 +88,7 @@ def rasch_fit(data, rng, shift_ability=0.0, shift_difficulty=0.0):
         coords={"agent": data["agent"].values, "task": data["task"].values},
     )
     model = get_model("rasch")
-    attrs = {"model": "rasch", "model_sha256": model.sha256, "seed": 3, "data_fingerprint": "x"}
+    attrs = {"model": "rasch", "model_source": model.source, "seed": 3, "data_fingerprint": "x"}
     groups = {"/": xr.Dataset(attrs=attrs), "posterior": posterior, "data": data}
     return xr.DataTree.from_dict(groups)
 

@@ -44,7 +44,7 @@ def fit(rng):
             "difficulty_sd": (batch, rng.uniform(1, 2, shape)),
         }
     )
-    attrs = {"model": "rasch", "model_sha256": get_model("rasch").sha256, "data_fingerprint": "x"}
+    attrs = {"model": "rasch", "model_source": get_model("rasch").source, "data_fingerprint": "x"}
     groups = {"/": xr.Dataset(attrs=attrs), "posterior": posterior, "data": data}
     return xr.DataTree.from_dict(groups)
 

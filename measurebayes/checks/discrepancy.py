@@ -115,7 +115,8 @@ class Q3:
     ) -> None:
         self.place = (agent, task)
         self.attempts = attempts
-        self.tried = self._grid(np.ones(len(agent)), (agents, tasks))
+        self.tried = np.zeros((agents, tasks))
+        self.tried[self.place] = 1
         self.common = self.tried.T @ self.tried
         self.full = bool(self.tried.all())
         self.upper = np.triu(self.common >= LEAST_COMMON_AGENTS, k=1)
@@ -134,37 +135,57 @@ class Q3:
             Shape (task, task): filled above the diagonal, NaN elsewhere and where a pair doesn't
             count.
         """
-        keep, part = self._informative(successes, probability)
+        keep, counts = self.pairs(successes)
         result = np.full(self.common.shape, np.nan)
-        result[np.ix_(keep, keep)] = part
+        part = self._correlations(successes, probability, keep)
+        result[np.ix_(keep, keep)] = np.where(counts, part, np.nan)
         return result
 
-    def largest(self, successes: np.ndarray, probability: np.ndarray) -> float:
-        """Largest residual correlation over the pairs that count; -1 where no pair counts."""
-        _, part = self._informative(successes, probability)
-        return float(np.nanmax(part, initial=-1.0))
+    def largest(
+        self,
+        successes: np.ndarray,
+        probability: np.ndarray,
+        pairs: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> float:
+        """Largest residual correlation over the pairs that count; -1 where no pair counts.
 
-    def _informative(
-        self, successes: np.ndarray, probability: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Tasks that can count, and the correlations of their pairs (NaN where they don't)."""
-        solved = self._grid(successes > 0, self.tried.shape)
-        failed = self._grid(successes < self.attempts, self.tried.shape)
+        Parameters
+        ----------
+        successes, probability : np.ndarray
+            Shape (cell,).
+        pairs : tuple, optional
+            What `pairs` gives for these successes, when it is known already.
+        """
+        keep, counts = pairs or self.pairs(successes)
+        part = self._correlations(successes, probability, keep)
+        return float(np.max(part, where=counts, initial=-1.0))
+
+    def pairs(self, successes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Tasks (kept,) that can count, and which pairs of them do (kept, kept)."""
+        # single precision counts exactly and is faster
+        solved = self._grid(successes > 0, np.float32)
+        failed = self._grid(successes < self.attempts, np.float32)
         fewest = np.minimum(solved.sum(axis=0), failed.sum(axis=0))
         keep = np.flatnonzero(fewest >= LEAST_EACH_OUTCOME)
-        residual = self._grid(successes / self.attempts - probability, self.tried.shape)[:, keep]
         counts = self.upper[np.ix_(keep, keep)]
-        if self.full:
-            return keep, np.where(counts, _correlation(residual), np.nan)
-        tried = self.tried[:, keep]
-        for outcome in (solved[:, keep], failed[:, keep]):
-            enough = outcome.T @ tried >= LEAST_EACH_OUTCOME  # of row task, common with column task
-            counts = counts & enough & enough.T
-        return keep, np.where(counts, _pairwise_correlation(residual, tried), np.nan)
+        if not self.full:
+            tried = self.tried[:, keep].astype(np.float32)
+            for outcome in (solved[:, keep], failed[:, keep]):
+                enough = outcome.T @ tried >= LEAST_EACH_OUTCOME  # row task, common with column
+                counts = counts & enough & enough.T
+        return keep, counts
 
-    def _grid(self, per_cell: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    def _correlations(
+        self, successes: np.ndarray, probability: np.ndarray, keep: np.ndarray
+    ) -> np.ndarray:
+        residual = self._grid(successes / self.attempts - probability)[:, keep]
+        if self.full:
+            return _correlation(residual)
+        return _pairwise_correlation(residual, self.tried[:, keep], self.common[np.ix_(keep, keep)])
+
+    def _grid(self, per_cell: np.ndarray, dtype: type = np.float64) -> np.ndarray:
         """Put a vector over cells into an (agent, task) array; 0 where nothing was tried."""
-        grid = np.zeros(shape)
+        grid = np.zeros(self.tried.shape, dtype)
         grid[self.place] = per_cell
         return grid
 
@@ -176,9 +197,11 @@ def _correlation(residual: np.ndarray) -> np.ndarray:
     return centred.T @ centred
 
 
-def _pairwise_correlation(residual: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    """Correlations of columns, each pair over the rows in which both were tried (1, else 0)."""
-    common = np.maximum(tried.T @ tried, 1)
+def _pairwise_correlation(
+    residual: np.ndarray, tried: np.ndarray, common: np.ndarray
+) -> np.ndarray:
+    """Correlations of columns, each pair over the `common` rows in which both were tried."""
+    common = np.maximum(common, 1)
     # centring on the task's own mean first keeps the subtractions below accurate
     residual = (residual - residual.sum(axis=0) / np.maximum(tried.sum(axis=0), 1)) * tried
     total = residual.T @ tried  # of row task, over agents common with column task

@@ -109,6 +109,7 @@ def posterior_predictive(
     if band_labels:
         groups["band"] = (band[task], np.asarray(band_labels, dtype=str))
     q3 = Q3(agent, task, attempts, data.sizes["agent"], data.sizes["task"])
+    pairs = q3.pairs(observed)
 
     parts: dict[str, list[np.ndarray]] = {}
     mean_probability = np.zeros(len(observed))
@@ -116,11 +117,10 @@ def posterior_predictive(
         mean_probability += probability.sum(axis=0)
         for name, values in _families(groups, observed, replicated, probability, attempts).items():
             parts.setdefault(name, []).append(values)
-        for name, y in (("q3_observed", None), ("q3_replicated", replicated)):
-            largest = [
-                q3.largest(observed if y is None else y[i], p) for i, p in enumerate(probability)
-            ]
-            parts.setdefault(name, []).append(np.array(largest))
+        largest = [q3.largest(observed, p, pairs) for p in probability]
+        again = [q3.largest(y, p) for y, p in zip(replicated, probability, strict=True)]
+        parts.setdefault("q3_observed", []).append(np.array(largest))
+        parts.setdefault("q3_replicated", []).append(np.array(again))
         if (attempts >= 2).any():
             parts.setdefault("mixed_replicated", []).append(mixed_share(replicated, attempts))
     found = {name: np.concatenate(values) for name, values in parts.items()}
