@@ -17,11 +17,16 @@ from measurebayes.errors import CheckpointError
 from measurebayes.inference import centring
 from measurebayes.inference.centring import Auxiliary, Recentred, additive_fit, coordinates
 from measurebayes.inference.checkpoint import Checkpoint
-from measurebayes.inference.geometry import Split, mean_hessian, positive
+from measurebayes.inference.geometry import Split, hessian_products, positive
 from measurebayes.inference.nuts import Engine
 from measurebayes.program.registry import get_model
 
 jax = pytest.importorskip("jax")
+
+
+def mean_hessian(gradient, points, arguments, split):
+    products = [hessian_products(gradient, split, point, arguments) for point in points]
+    return split.assembled(np.mean(products, axis=0))
 
 
 @pytest.fixture(autouse=True)
@@ -256,14 +261,14 @@ SETTINGS = {"model": "abc", "seed": 1, "draws": 100}
 def test_checkpoint_gives_back_what_was_saved(tmp_path):
     path = tmp_path / "fit.nc.part"
     file = Checkpoint(path, SETTINGS, resume=False)
-    assert file.geometry() is None
+    assert file.pilot() is None
     assert file.chain(0) is None
-    file.save_geometry({"shear": np.eye(2)}, 77)
+    file.save_pilot({"shear": np.eye(2)}, 77)
     file.save_chain(0, 50, 10, {"0": np.arange(3.0)}, None)
     file.save_chain(0, 100, 10, {"0": np.arange(4.0)}, {"flat": np.ones((50, 2))})
     file.save_chain(0, 150, 10, {"0": np.arange(5.0)}, {"flat": np.zeros((50, 2))})
     again = Checkpoint(path, SETTINGS, resume=True)
-    geometry, steps = again.geometry()
+    geometry, steps = again.pilot()
     assert steps == 77
     np.testing.assert_array_equal(geometry["shear"], np.eye(2))
     saved = again.chain(0)

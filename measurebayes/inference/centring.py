@@ -3,9 +3,10 @@
 Two things make hierarchical parameters hard to sample, and both can be read off the counts.
 
 *Centring.* A Normal(m, s) parameter samples well centred where the data inform it and non-centred
-where they don't. Element j gets the weight w = I / (1 + I), I being the Fisher information of its
-smoothed counts: 1 is centred, 0 non-centred (Papaspiliopoulos, Roberts & Skold 2007,
-doi:10.1214/088342307000000014).
+where they don't (Papaspiliopoulos, Roberts & Skold 2007, doi:10.1214/088342307000000014). Element
+j gets a weight w between 0, non-centred, and 1, centred: at first I / (1 + I), I being the Fisher
+information of its smoothed counts; after the pilot run the share of its population's variance that
+the data take away, 1 - v / s^2, v being its posterior variance at given hyperparameters.
 
 *Walls.* The difficulty of a task that was nearly always or nearly never solved is bounded sharply
 on one side and by its population alone on the other. A step that suits the open side is far too
@@ -35,8 +36,10 @@ from measurebayes.backends.simulate import Variable, prior_draw
 from measurebayes.program.registry import ModelFile
 
 BEND_SLOPE = 0.1
-# Share of attempts on the rarer side up to which an element is sampled through a bend.
+# An element is sampled through a bend where at most this share of its attempts are on the rarer
+# side, and its information is at most so much: with more, its posterior is symmetric all the same.
 NEARLY = 0.1
+BEND_INFORMATION = 10.0
 RIDGE_SD = 4.0  # logits; keeps the walls of saturated tasks finite
 
 TABLE_AXES = ("agent", "task", "family")
@@ -100,10 +103,12 @@ class Recentred(Reparam):
 
     def __call__(self, name: str, fn: Any, obs: Any) -> tuple[Any, Any]:
         """Replace the site `name`."""
+        numpyro.deterministic(f"{name}_scale", fn.scale)
         if isinstance(fn, dist.ZeroSumNormal):
             weight = self.coordinates["weight"]
             inner = dist.ZeroSumNormal(fn.scale**weight, event_shape=fn.event_shape)
             return None, fn.scale ** (1.0 - weight) * numpyro.sample(f"{name}_free", inner)
+        numpyro.deterministic(f"{name}_loc", fn.loc)
         auxiliary = Auxiliary(fn.loc, fn.scale, **self.coordinates)
         value = auxiliary.value_of(numpyro.sample(f"{name}_free", auxiliary))
         return None, jnp.exp(value) if isinstance(fn, dist.LogNormal) else value
@@ -148,6 +153,48 @@ def coordinates(
     return chosen
 
 
+def recentred(
+    before: Mapping[str, Mapping[str, np.ndarray]],
+    points: Mapping[str, np.ndarray],
+    variances: Mapping[str, np.ndarray],
+) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Choose the centring weights anew from a pilot run, and move its draws to them.
+
+    Parameters
+    ----------
+    before
+        Coordinates of the pilot run, by variable.
+    points
+        Named draws of the pilot run (draw, ...): every ``<name>_free`` with its ``<name>_scale``
+        and, but for zero-sum variables, ``<name>_loc``.
+    variances
+        Posterior variance of every ``<name>_free`` at given hyperparameters, by variable.
+
+    Returns
+    -------
+    tuple
+        The new coordinates, and the new values of ``<name>_free`` (draw, ...) by that name.
+    """
+    after: dict[str, dict[str, np.ndarray]] = {}
+    moved: dict[str, np.ndarray] = {}
+    for name, old in before.items():
+        free, weight = points[f"{name}_free"], old["weight"]
+        scale = points[f"{name}_scale"].reshape(len(free), 1)
+        typical = np.exp(np.log(scale).mean())
+        remaining = variances[name] * typical ** (-2.0 * weight)  # v / s^2
+        new = np.clip(1.0 - remaining, 0.0, 1.0)
+        if "side" not in old:  # zero-sum: one weight, and its elements have mean 0
+            new = new.mean()
+            after[name] = {"weight": new}
+            moved[f"{name}_free"] = free * scale ** (new - weight)
+            continue
+        loc = points[f"{name}_loc"].reshape(len(free), -1)
+        shifted = new * loc + (free - weight * loc) * scale ** (new - weight)
+        after[name] = {**old, "weight": new}
+        moved[f"{name}_free"] = np.where(old["side"] == 0, shifted, free)
+    return after, moved
+
+
 def _margin(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray]:
     """Return attempts and successes of each agent, task or family."""
     index = data["agent_index" if dim == "agent" else "task_index"].values
@@ -174,8 +221,10 @@ def _direction(model: ModelFile, data: xr.Dataset, name: str, priors: Mapping[st
 
 def _walls(data: xr.Dataset, dim: str, direction: int) -> dict[str, np.ndarray]:
     attempts, successes = _margin(data, dim)
-    nearly_all = (attempts - successes <= NEARLY * attempts) & (attempts > 0)
-    nearly_none = (successes <= NEARLY * attempts) & (attempts > 0)
+    rate = successes / np.maximum(attempts, 1)
+    little = (attempts > 0) & (attempts * rate * (1.0 - rate) <= BEND_INFORMATION)
+    nearly_all = little & (rate >= 1.0 - NEARLY)
+    nearly_none = little & (rate <= NEARLY)
     agent, task = additive_fit(data)
     strength = agent if dim == "agent" else -task
     if dim == "family":

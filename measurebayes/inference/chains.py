@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.inference.checkpoint import Checkpoint, Saved
-from measurebayes.inference.nuts import BLOCK, Chain, Engine, Records, engine_for
+from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
 from measurebayes.inference.progress import Report, bars, silent
 from measurebayes.program.registry import ModelFile, model_from_source
 
@@ -93,14 +93,13 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
     """
     engine, had = job.engine()
     started = time.perf_counter()
-    geometry, pilot_steps = _geometry(job, engine)
+    arguments, pilot_steps = _prepared(job, engine)
     with bars(job.name, job.chains, job.tune, job.draws, progress) as report:
         if executor is None:
-            chains = _in_threads(job, geometry, report)
+            chains = _in_threads(job, arguments, report)
         else:
-            chains = _elsewhere(job, geometry, report, executor)
+            chains = _elsewhere(job, arguments, report, executor)
     seconds = time.perf_counter() - started
-    arguments = {**engine.arguments(job.data), "geometry": geometry}
     named = [engine.constrain(records.flat, arguments) for records, _ in chains]
     statistics = [_statistics(records) for records, _ in chains]
     steps = sum(int(records.n_steps.sum()) + warmup for records, warmup in chains)
@@ -113,24 +112,49 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
     )
 
 
-def _geometry(job: Job, engine: Engine) -> tuple[dict[str, np.ndarray], int]:
+def _prepared(job: Job, engine: Engine) -> tuple[Arguments, int]:
+    """Return the result of the pilot run, from the checkpoint if it is there."""
     file = job.file()
-    saved = file.geometry() if file else None
-    if saved is None:
-        saved = engine.pilot(job.seed_of(job.chains), engine.arguments(job.data))
-        if file:
-            file.save_geometry(*saved)
-    return saved
+    saved = file.pilot() if file else None
+    if saved is not None:
+        return _nested(saved[0]), saved[1]
+    arguments, steps = engine.pilot(job.seed_of(job.chains), engine.arguments(job.data))
+    if file:
+        file.save_pilot(_by_path(arguments), steps)
+    return arguments, steps
+
+
+def _by_path(tree: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    """Return the arrays of nested mappings under names such as ``geometry/shear``."""
+    flat: dict[str, np.ndarray] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _by_path(value, f"{prefix}{name}/")
+        else:
+            flat[prefix + name] = np.asarray(value)
+    return flat
+
+
+def _nested(flat: Mapping[str, np.ndarray]) -> Arguments:
+    tree: Arguments = {}
+    for path, value in flat.items():
+        *folders, name = path.split("/")
+        at = tree
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[name] = value
+    tree.setdefault("coordinates", {})
+    return tree
 
 
 def _in_threads(
-    job: Job, geometry: dict[str, np.ndarray], report: Report
+    job: Job, arguments: Arguments, report: Report
 ) -> list[tuple[Records, int]]:
     """Run chains in threads: JAX computes outside Python's lock, and compiles nothing again."""
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         futures = [
-            pool.submit(run_chain, job, geometry, chain, report, stop)
+            pool.submit(run_chain, job, arguments, chain, report, stop)
             for chain in range(job.chains)
         ]
         try:
@@ -145,10 +169,10 @@ def _in_threads(
 
 
 def _elsewhere(
-    job: Job, geometry: dict[str, np.ndarray], report: Report, executor: Executor
+    job: Job, arguments: Arguments, report: Report, executor: Executor
 ) -> list[tuple[Records, int]]:
     futures = {
-        executor.submit(run_chain, job, geometry, chain): chain for chain in range(job.chains)
+        executor.submit(run_chain, job, arguments, chain): chain for chain in range(job.chains)
     }
     results: dict[int, tuple[Records, int]] = {}
     for future in as_completed(futures):
@@ -161,14 +185,13 @@ def _elsewhere(
 
 def run_chain(
     job: Job,
-    geometry: dict[str, np.ndarray],
+    arguments: Arguments,
     number: int,
     report: Report = silent,
     stop: threading.Event | None = None,
 ) -> tuple[Records, int]:
     """Draw one chain; return its records and the number of its warm-up gradients."""
     engine, _ = job.engine()
-    arguments = {**engine.arguments(job.data), "geometry": geometry}
     file = job.file()
     saved = file.chain(number) if file else None
     chain = _gone_on(saved, engine) if saved else engine.start(job.seed_of(number), arguments)

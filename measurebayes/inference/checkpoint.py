@@ -20,7 +20,7 @@ from measurebayes.errors import CheckpointError
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS geometry (id INTEGER PRIMARY KEY, steps INTEGER, arrays BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS pilot (id INTEGER PRIMARY KEY, steps INTEGER, arrays BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS chain
     (chain INTEGER PRIMARY KEY, done INTEGER, warmup_steps INTEGER, state BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS draws
@@ -102,15 +102,15 @@ class Checkpoint:
         with closing(sqlite3.connect(self.path, timeout=60)) as db, db:
             yield db
 
-    def save_geometry(self, arrays: Arrays, steps: int) -> None:
+    def save_pilot(self, arrays: Arrays, steps: int) -> None:
         """Save the result of the pilot run."""
         with self._open() as db:
-            db.execute("INSERT OR REPLACE INTO geometry VALUES (0, ?, ?)", (steps, _pack(arrays)))
+            db.execute("INSERT OR REPLACE INTO pilot VALUES (0, ?, ?)", (steps, _pack(arrays)))
 
-    def geometry(self) -> tuple[dict[str, np.ndarray], int] | None:
+    def pilot(self) -> tuple[dict[str, np.ndarray], int] | None:
         """Return the result of the pilot run, if it got so far."""
         with self._open() as db:
-            row = db.execute("SELECT arrays, steps FROM geometry").fetchone()
+            row = db.execute("SELECT arrays, steps FROM pilot").fetchone()
         return None if row is None else (_unpack(row[0]), int(row[1]))
 
     def save_chain(

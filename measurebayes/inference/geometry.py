@@ -122,6 +122,29 @@ class Split:
         top, bottom = flat[: self.sizes[0]], flat[self.sizes[0] :]
         return {**self._unravel_top(top), **self._unravel_bottom(bottom)}
 
+    def joined(self, named: Mapping[str, Any]) -> Any:
+        """Return the vector (top, bottom) of named arrays: the inverse of `sites`."""
+        parts = ({name: named[name] for name in names} for names in (self.top, self.bottom))
+        return jnp.concatenate([ravel_pytree(part)[0] for part in parts])
+
+    def conditional_variances(self, hessian: np.ndarray, hyper: frozenset[str]) -> dict[str, Any]:
+        """Return the variances of all sites but `hyper` at given values of `hyper`.
+
+        Parameters
+        ----------
+        hessian
+            Mean second derivative of the potential (all, all).
+        hyper
+            Names of the sites that are given.
+        """
+        named = self.sites(np.arange(len(hessian)))
+        keep = np.concatenate([np.ravel(named[n]) for n in sorted(named) if n not in hyper])
+        keep = keep.astype(int)
+        variances = np.zeros(len(hessian))
+        inverse = np.linalg.inv(positive(hessian[np.ix_(keep, keep)]))
+        variances[keep] = np.diagonal(inverse)
+        return {n: np.asarray(v) for n, v in self.sites(variances).items() if n not in hyper}
+
     def flat(self, position: Sites, geometry: Mapping[str, Any]) -> Any:
         """Return the vector (top, bottom) of a position {top, rest} of the sampler."""
         shifted = position["rest"] + geometry["shear"] @ position["top"]
@@ -163,22 +186,16 @@ def positive(matrix: np.ndarray, floor: float = 1e-2) -> np.ndarray:
     return (vectors * np.maximum(values, least)) @ vectors.T
 
 
-def mean_hessian(
-    gradient: Callable[[Any, Any], Any], points: np.ndarray, arguments: Any, split: Split
-) -> np.ndarray:
-    """Return the mean over points (point, all) of the derivative of a gradient (all, all).
+def hessian_products(
+    gradient: Callable[[Any, Any], Any], split: Split, point: Any, arguments: Any
+) -> Any:
+    """Return the products of a second derivative with the probes of a split (probe, all).
 
     Where the bottom is separable, one product with a vector of ones gives the second derivatives of
     all its elements at once, and only the columns of the top are taken one by one.
     """
-    probes = split.probes()
 
-    @jax.jit
-    def at(point: Any, arguments: Any) -> Any:
-        def product(direction: Any) -> Any:
-            return jax.jvp(lambda x: gradient(x, arguments), (point,), (direction,))[1]
+    def product(direction: Any) -> Any:
+        return jax.jvp(lambda x: gradient(x, arguments), (point,), (direction,))[1]
 
-        return jax.lax.map(product, probes)
-
-    products = np.mean([np.asarray(at(point, arguments)) for point in points], axis=0)
-    return split.assembled(products)
+    return jax.lax.map(product, jnp.asarray(split.probes()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -26,8 +26,8 @@ from measurebayes.backends.numpyro import counts_of, numpyro_model
 from measurebayes.backends.simulate import variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
-from measurebayes.inference.centring import Recentred, coordinates
-from measurebayes.inference.geometry import HESSIAN_LIMIT, Geometry, Split, mean_hessian
+from measurebayes.inference.centring import Recentred, coordinates, recentred
+from measurebayes.inference.geometry import HESSIAN_LIMIT, Split, hessian_products
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -152,6 +152,7 @@ class Engine:
         self._advance = jax.jit(advance).lower(state, np.int64(0), example).compile()
         self.state_structure = jax.tree.structure(state)
         self._constrain = jax.jit(jax.vmap(self._constrained, in_axes=(0, None)))
+        self._products = jax.jit(partial(hessian_products, jax.grad(self._energy), self.split))
         self.compile_seconds = time.perf_counter() - started
 
     # -- the model in the sampler's coordinates ----------------------------------------------
@@ -253,18 +254,45 @@ class Engine:
         chain.done += count
         return records
 
-    def pilot(self, seed: np.random.SeedSequence, arguments: Arguments) -> tuple[Geometry, int]:
-        """Return the geometry for the chains, and the number of gradients it took."""
+    def pilot(self, seed: np.random.SeedSequence, arguments: Arguments) -> tuple[Arguments, int]:
+        """Choose centring and geometry for the chains from a short run.
+
+        Returns
+        -------
+        tuple
+            The arguments to run the chains with, and the number of gradients it took.
+        """
         plain = {**arguments, "geometry": self.split.plain()}
-        if sum(self.split.sizes) > HESSIAN_LIMIT or self.split.sizes[1] == 0:
-            return plain["geometry"], 0
+        if sum(self.split.sizes) > HESSIAN_LIMIT:
+            return plain, 0
         chain = self.start(seed, plain)
         records = [self.advance(chain, BLOCK, plain) for _ in range(PILOT_DRAWS // BLOCK)]
         drawn = Records.joined(records)
-        later = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * HESSIAN_POINTS)]
+        points = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * HESSIAN_POINTS)]
         with jax.enable_x64(True):
-            hessian = mean_hessian(jax.grad(self._energy), later, arguments, self.split)
-        return self.split.geometry(hessian), int(drawn.n_steps.sum())
+            hessian = self._hessian(points, plain)
+            chosen, points = self._recentred(points, hessian, plain)
+            geometry = self.split.geometry(self._hessian(points, chosen))
+        return {**chosen, "geometry": geometry}, int(drawn.n_steps.sum())
+
+    def _recentred(
+        self, points: np.ndarray, hessian: np.ndarray, arguments: Arguments
+    ) -> tuple[Arguments, np.ndarray]:
+        before = arguments["coordinates"]
+        named = self.constrain(points, arguments)
+        sites = jax.vmap(self.split.sites)(points)
+        hyper = frozenset(sites) - {f"{name}_free" for name in before}
+        variances = self.split.conditional_variances(hessian, hyper)
+        own = {name: variances[f"{name}_free"] for name in before}
+        # The free part of a zero-sum vector is named like the vector, but one shorter.
+        chosen, moved = recentred(before, {**named, **sites}, own)
+        flat = jax.vmap(self.split.joined)({**sites, **moved})
+        return {**arguments, "coordinates": chosen}, np.asarray(flat)
+
+    def _hessian(self, points: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """Return the mean second derivative of the energy over points (all, all)."""
+        products = [np.asarray(self._products(point, arguments)) for point in points]
+        return self.split.assembled(np.mean(products, axis=0))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
         """Return the named variables (draw, ...) of unconstrained draws (draw, all)."""
