@@ -16,7 +16,7 @@ PRIORS = {
     "ability_sd": 2.5,
     "difficulty_mean": 5.0,
     "difficulty_sd": 5.0,
-    "log_discrimination_sd": 1.0,
+    "log_discrimination_sd": 0.5,
 }
 Result = tuple[xr.Dataset, int, float, float]
 

@@ -36,7 +36,7 @@ PRIORS = {
     "ability_sd": 2.5,  # logits, scale of a half-normal
     "difficulty_mean": 5.0,  # logits, standard deviation of a normal around 0
     "difficulty_sd": 5.0,  # logits, scale of a half-normal
-    "log_discrimination_sd": 1.0,  # natural logarithms, scale of a half-normal
+    "log_discrimination_sd": 0.5,  # natural logarithms, scale of a half-normal
 }
 
 

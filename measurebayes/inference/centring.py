@@ -40,6 +40,7 @@ BEND_SLOPE = 0.1
 # side, and its information is at most so much: with more, its posterior is symmetric all the same.
 NEARLY = 0.1
 BEND_INFORMATION = 10.0
+PESSIMISTIC = 0.25
 RIDGE_SD = 4.0  # logits; keeps the walls of saturated tasks finite
 
 TABLE_AXES = ("agent", "task", "family")
@@ -168,7 +169,8 @@ def recentred(
         Named draws of the pilot run (draw, ...): every ``<name>_free`` with its ``<name>_scale``
         and, but for zero-sum variables, ``<name>_loc``.
     variances
-        Posterior variance of every ``<name>_free`` at given hyperparameters, by variable.
+        Posterior variance of every ``<name>_free`` at the hyperparameters of each draw (draw, ...),
+        by variable.
 
     Returns
     -------
@@ -180,11 +182,13 @@ def recentred(
     for name, old in before.items():
         free, weight = points[f"{name}_free"], old["weight"]
         scale = points[f"{name}_scale"].reshape(len(free), 1)
-        typical = np.exp(np.log(scale).mean())
-        remaining = variances[name] * typical ** (-2.0 * weight)  # v / s^2
-        new = np.clip(1.0 - remaining, 0.0, 1.0)
+        remaining = variances[name] * scale ** (-2.0 * weight)  # v / s^2
+        # Where the scale itself is uncertain, its smallest values are what makes a funnel.
+        shares = np.clip(1.0 - remaining, 0.0, 1.0)
+        known = np.all(np.isfinite(shares), axis=1)
+        new = np.quantile(shares[known], PESSIMISTIC, axis=0) if known.any() else weight
         if "side" not in old:  # zero-sum: one weight, and its elements have mean 0
-            new = new.mean()
+            new = np.mean(new)
             after[name] = {"weight": new}
             moved[f"{name}_free"] = free * scale ** (new - weight)
             continue

@@ -32,11 +32,12 @@ from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
 PILOT_DRAWS = 200
-HESSIAN_POINTS = 20
+HESSIAN_POINTS = 20  # at most; fewer where one second derivative takes many products
+HESSIAN_PRODUCTS = 10_000
 MAX_TREE_DEPTH = 10
 WARMUP_TREE_DEPTH = 6  # longer trajectories before the masses are known are mostly wasted
-TARGET_ACCEPT = 0.85
-START_RADIUS = 1.0  # in the sampler's coordinates; never a chain at exactly zero
+TARGET_ACCEPT = 0.95  # small steps: few divergences where data are few, at little cost elsewhere
+START_RADIUS = 1.0  # of the unconstrained parameters; never a chain at exactly zero
 START_TRIES = 20
 CONSTRAIN_BLOCK = 250
 
@@ -145,7 +146,7 @@ class Engine:
             return jax.lax.fori_loop(0, count, one, (state, buffers))
 
         example["geometry"] = self.split.plain()
-        position = self._start_position(np.random.default_rng(0))
+        position = self._start_position(np.random.default_rng(0), example)
         key = jax.random.PRNGKey(0)
         self._begin = jax.jit(begin).lower(key, position, example).compile()
         state = self._begin(key, position, example)
@@ -209,12 +210,10 @@ class Engine:
 
     # -- running ------------------------------------------------------------------------------
 
-    def _start_position(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        top, bottom = self.split.sizes
-        return {
-            "top": rng.uniform(-START_RADIUS, START_RADIUS, top),
-            "rest": rng.uniform(-START_RADIUS, START_RADIUS, bottom),
-        }
+    def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> dict[str, Any]:
+        flat = rng.uniform(-START_RADIUS, START_RADIUS, sum(self.split.sizes))
+        position = self.split.position(flat, arguments["geometry"])
+        return {name: np.asarray(part) for name, part in position.items()}
 
     def start(self, seed: np.random.SeedSequence, arguments: Arguments) -> Chain:
         """Return a chain at a random start of finite density.
@@ -228,7 +227,7 @@ class Engine:
         with jax.enable_x64(True):
             for _ in range(START_TRIES):
                 key = jax.random.PRNGKey(int(rng.integers(2**31)))
-                state = self._begin(key, self._start_position(rng), arguments)
+                state = self._begin(key, self._start_position(rng, arguments), arguments)
                 slopes = jax.tree.leaves(state.z_grad)
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, *slopes)):
                     return Chain(state)
@@ -268,31 +267,33 @@ class Engine:
         chain = self.start(seed, plain)
         records = [self.advance(chain, BLOCK, plain) for _ in range(PILOT_DRAWS // BLOCK)]
         drawn = Records.joined(records)
-        points = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * HESSIAN_POINTS)]
+        number = int(np.clip(HESSIAN_PRODUCTS // len(self.split.probes()), 4, HESSIAN_POINTS))
+        points = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * number)]
         with jax.enable_x64(True):
-            hessian = self._hessian(points, plain)
-            chosen, points = self._recentred(points, hessian, plain)
-            geometry = self.split.geometry(self._hessian(points, chosen))
-        return {**chosen, "geometry": geometry}, int(drawn.n_steps.sum())
+            chosen, points = self._recentred(points, plain)
+            hessian = np.mean([self._hessian(point, chosen) for point in points], axis=0)
+            geometry = self.split.geometry(hessian)
+        return {**chosen, "geometry": geometry or plain["geometry"]}, int(drawn.n_steps.sum())
 
-    def _recentred(
-        self, points: np.ndarray, hessian: np.ndarray, arguments: Arguments
-    ) -> tuple[Arguments, np.ndarray]:
+    def _recentred(self, points: np.ndarray, arguments: Arguments) -> tuple[Arguments, np.ndarray]:
+        """Choose the centring weights anew, and move the points to the new coordinates."""
         before = arguments["coordinates"]
         named = self.constrain(points, arguments)
         sites = jax.vmap(self.split.sites)(points)
         hyper = frozenset(sites) - {f"{name}_free" for name in before}
-        variances = self.split.conditional_variances(hessian, hyper)
-        own = {name: variances[f"{name}_free"] for name in before}
-        # The free part of a zero-sum vector is named like the vector, but one shorter.
+        variances = [
+            self.split.conditional_variances(self._hessian(point, arguments), hyper)
+            for point in points
+        ]
+        own = {name: np.stack([v[f"{name}_free"] for v in variances]) for name in before}
+        # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
         chosen, moved = recentred(before, {**named, **sites}, own)
         flat = jax.vmap(self.split.joined)({**sites, **moved})
         return {**arguments, "coordinates": chosen}, np.asarray(flat)
 
-    def _hessian(self, points: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """Return the mean second derivative of the energy over points (all, all)."""
-        products = [np.asarray(self._products(point, arguments)) for point in points]
-        return self.split.assembled(np.mean(products, axis=0))
+    def _hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """Return the second derivative of the energy (all, all)."""
+        return self.split.assembled(np.asarray(self._products(point, arguments)))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
         """Return the named variables (draw, ...) of unconstrained draws (draw, all)."""
