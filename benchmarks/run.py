@@ -138,11 +138,15 @@ def markdown(results: dict[str, Any]) -> str:
         row = found[name]
         ratio = [own[k] / row[k] for k in ("per_second", "with_compilation")]
         less = ["" if name == "measurebayes" else f" (1/{x:.0f})" for x in ratio]
-        lines.append(
-            f"| {title} | {row['per_second']:.3g}{less[0]} | {row['with_compilation']:.3g}{less[1]} "
-            f"| {row['per_1000_gradients']:.2g} | {row['gradients_per_draw']:.0f} "
-            f"| {row['rhat']:.3f} |"
+        cells = (
+            title,
+            f"{row['per_second']:.3g}{less[0]}",
+            f"{row['with_compilation']:.3g}{less[1]}",
+            f"{row['per_1000_gradients']:.2g}",
+            f"{row['gradients_per_draw']:.0f}",
+            f"{row['rhat']:.3f}",
         )
+        lines.append(f"| {' | '.join(cells)} |")
     others = [n for n in PROGRAMS if n != "measurebayes"]
     kinder = " and ".join(f"{own['per_second'] / found[n]['without_level']:.0f}" for n in others)
     where = results["machine"]

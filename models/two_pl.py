@@ -20,8 +20,8 @@ tasks, which fixes the unit. They are positive, which fixes the direction.
 Not to be confused with
 -----------------------
 The form with ability SD 1 and free mean discrimination: multiply discriminations and divide
-abilities and difficulties by ability_sd to compare. Nor with the intercept form a * theta + d, whose
-d is the easiness -discrimination * difficulty.
+abilities and difficulties by ability_sd to compare. Nor with the intercept form a * theta + d,
+whose d is the easiness -discrimination * difficulty.
 
 References
 ----------

@@ -67,3 +67,19 @@ def tiny() -> Any:
             }
         )
     )
+
+
+@pytest.fixture(scope="session")
+def metr_two_pl(metr: Any) -> Any:
+    """The two-parameter model on the METR counts, default settings."""
+    import measurebayes as mb
+
+    return mb.fit("two_pl", metr, seed=1, progress=False)
+
+
+@pytest.fixture(scope="session")
+def metr_rasch(metr: Any) -> Any:
+    """The Rasch model on the METR counts, default settings."""
+    import measurebayes as mb
+
+    return mb.fit("rasch", metr, seed=1, progress=False)

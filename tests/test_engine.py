@@ -103,8 +103,7 @@ def test_recentred_sites_keep_the_joint_density(rng):
     def image(name, free):
         changed = {**free_values, f"{name}_free": free}
         trace = handlers.trace(handlers.substitute(moved, changed)).get_trace()
-        value = np.asarray(trace[name]["value"])
-        return value
+        return np.asarray(trace[name]["value"])
 
     log_volume = 0.0
     for name in "xy":
@@ -306,7 +305,6 @@ def test_fit_refuses_what_it_can_not_do(metr):
                   {"chains": 1.5}, {"tune": True}):  # fmt: skip
         with pytest.raises(mb.InputError, match=next(iter(wrong))):
             mb.fit("rasch", metr, progress=False, **wrong)
-
 
 
 @pytest.mark.parametrize(

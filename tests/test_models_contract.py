@@ -41,9 +41,7 @@ def test_relabelling_permutes_the_density_and_changes_nothing_else(name):
     moved["agent_index"] = ("cell", np.argsort(agents)[data["agent_index"].values])
     moved["task_index"] = ("cell", np.argsort(tasks)[data["task_index"].values])
     order = {"agent": agents, "task": tasks}
-    values = {
-        n: v.isel({d: order[str(d)] for d in v.dims if d in order}) for n, v in point.items()
-    }
+    values = {n: v.isel({d: order[str(d)] for d in v.dims if d in order}) for n, v in point.items()}
     before, after = log_densities(name, data, point), log_densities(name, moved, values)
     assert before.keys() == after.keys()
     for variable, value in before.items():

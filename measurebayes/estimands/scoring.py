@@ -123,7 +123,8 @@ def _only_ability(posterior: xr.Dataset, model: str) -> None:
     others = [n for n, v in posterior.items() if "agent" in v.dims and n != "ability"]
     if others or "ability" not in posterior or "ability_sd" not in posterior:
         raise InputError(
-            f"model {model} has " + (f"{', '.join(map(str, others))} by agent" if others else "no ability"),
+            f"model {model} has "
+            + (f"{', '.join(map(str, others))} by agent" if others else "no ability"),
             where="the posterior of the fit",
             expected="a model whose only parameter of an agent is its ability",
             remedy="score with a fit of rasch or two_pl, or refit with the new agents",

@@ -83,7 +83,9 @@ class Auxiliary(dist.Distribution):
             (1.0 - self.weight) * jnp.log(self.scale),
             jnp.log(self.scale) + jnp.log(slope),
         )
-        return jnp.sum(dist.Normal(self.loc, self.scale).log_prob(self.value_of(free)) + log_jacobian)
+        return jnp.sum(
+            dist.Normal(self.loc, self.scale).log_prob(self.value_of(free)) + log_jacobian
+        )
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draw starting values only: the sampler never draws from here."""

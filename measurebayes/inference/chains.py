@@ -147,9 +147,7 @@ def _nested(flat: Mapping[str, np.ndarray]) -> Arguments:
     return tree
 
 
-def _in_threads(
-    job: Job, arguments: Arguments, report: Report
-) -> list[tuple[Records, int]]:
+def _in_threads(job: Job, arguments: Arguments, report: Report) -> list[tuple[Records, int]]:
     """Run chains in threads: JAX computes outside Python's lock, and compiles nothing again."""
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -177,7 +175,8 @@ def _elsewhere(
     results: dict[int, tuple[Records, int]] = {}
     for future in as_completed(futures):
         chain = futures[future]
-        records, warmup = results[chain] = future.result()
+        results[chain] = future.result()
+        records = results[chain][0]
         steps = float(records.n_steps.mean())
         report(chain, job.tune + job.draws, int(records.diverging.sum()), steps)
     return [results[chain] for chain in range(job.chains)]

@@ -16,6 +16,7 @@ H being the mean second derivative of the potential energy over draws of a short
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,10 +149,8 @@ class Split:
         variances = np.full(len(hessian), np.nan)
         block = hessian[np.ix_(keep, keep)]
         if np.all(np.isfinite(block)):
-            try:
+            with suppress(np.linalg.LinAlgError):
                 variances[keep] = np.diagonal(np.linalg.inv(positive(block)))
-            except np.linalg.LinAlgError:
-                pass  # left unknown
         return {n: np.asarray(v) for n, v in self.sites(variances).items() if n not in hyper}
 
     def flat(self, position: Sites, geometry: Mapping[str, Any]) -> Any:

@@ -67,8 +67,7 @@ def draw_with_pymc(
         )
     seconds = time.perf_counter() - started
     stats = _statistics(tree["sample_stats"].to_dataset())
-    names = [n for n in tree["posterior"].data_vars]
-    posterior = tree["posterior"].to_dataset()[names]
+    posterior = tree["posterior"].to_dataset()
     sampling = float(tree["posterior"].attrs.get("sampling_time", seconds))
     attrs = {
         "sampler": "PyMC's default, " + ("nutpie" if nutpie else "NUTS of PyMC"),

@@ -100,7 +100,11 @@ class ModelFile:
                     expected="one of " + ", ".join(self.priors),
                     remedy=f"`measurebayes describe {self.name} DATA` lists the priors",
                 )
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 < value < math.inf
+            ):
                 raise ModelError(
                     f"{name}={value!r}",
                     where=f"priors for model {self.name}",

@@ -40,6 +40,4 @@ def model(pp, data, priors=PRIORS):
 
     minutes = data["human_minutes"]
     pp.observe_normal("log_minutes", pp.log(1.0 + slope), 2.0 * spread + 1.0, minutes)
-    pp.observe_successes(
-        pp.cell(steep) * (pp.cell(trait) - pp.cell(easy)) + pp.cell(effect) + bend
-    )
+    pp.observe_successes(pp.cell(steep) * (pp.cell(trait) - pp.cell(easy)) + pp.cell(effect) + bend)
