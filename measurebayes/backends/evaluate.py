@@ -81,6 +81,8 @@ def cell_logits(
     eta = program.log_odds
     if eta is None:
         raise ValueError(f"model {model.name} observes no successes")
+    if "cell" not in eta.dims:  # the same log odds everywhere
+        eta = eta + Labelled(np.zeros(program.cells.shape), ("cell",))
     batch = tuple(d for d in union_of_dims(eta.dims) if d != "cell")
     coords = {d: values[n].coords[d] for d in batch for n in values if d in values[n].coords}
     array = xr.DataArray(eta.value, dims=eta.dims, coords=coords)

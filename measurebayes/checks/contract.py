@@ -110,8 +110,8 @@ def _parts(model: ModelFile) -> Iterator[Check]:
 def code_lines(source: str) -> int:
     """Count the lines that hold code: no blank lines, comments or docstring of the module."""
     skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    body = ast.parse(source).body
-    start = body[0].end_lineno if body and ast.get_docstring(ast.parse(source)) else 0
+    module = ast.parse(source)
+    start = (module.body[0].end_lineno or 0) if ast.get_docstring(module) else 0
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in skip and token.type != tokenize.ENDMARKER and token.start[0] > start:
@@ -134,7 +134,8 @@ def _prior_points(
     model: ModelFile, data: xr.Dataset, draws: int, seed: int
 ) -> tuple[list[Values], Check]:
     rng = np.random.default_rng(seed)
-    points, wrong, attempts = [], 0, data["attempts"].values
+    points: list[Values] = []
+    wrong, attempts = 0, data["attempts"].values
     latent = [variable.name for variable in variables(model, data)]
     for _ in range(draws):
         point = prior_draw(model, data, rng)

@@ -185,7 +185,7 @@ class Q3:
 
     def _grid(self, per_cell: np.ndarray, dtype: type = np.float64) -> np.ndarray:
         """Put a vector over cells into an (agent, task) array; 0 where nothing was tried."""
-        grid = np.zeros(self.tried.shape, dtype)
+        grid: np.ndarray = np.zeros(self.tried.shape, dtype)
         grid[self.place] = per_cell
         return grid
 

@@ -145,7 +145,7 @@ def coordinates(
         information = attempts * rate * (1.0 - rate)
         weight = information / (1.0 + information)
         if variable.family == "zero_sum_normal":
-            chosen[variable.name] = {"weight": weight.mean()}
+            chosen[variable.name] = {"weight": np.asarray(weight.mean())}
         elif variable.family in ("normal", "log_normal"):
             nothing = np.zeros_like(weight)
             chosen[variable.name] = {"weight": weight, "wall": nothing, "side": nothing}

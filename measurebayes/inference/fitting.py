@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ def fit(
     """
     model = get_model(model)
     numbers = model.with_priors(priors)
+    model = replace(model, priors=numbers)
     validate_for_fit(runs)
     settings = _settings(backend, method, draws, tune, chains, seed)
     attrs = {**settings, "priors": json.dumps(numbers)}
@@ -103,15 +105,15 @@ def fit(
 def _settings(
     backend: str, method: str, draws: int, tune: int, chains: int, seed: int
 ) -> dict[str, Any]:
-    for name, value, choices in (("backend", backend, BACKENDS), ("method", method, METHODS)):
-        if value not in choices:
+    for name, word, choices in (("backend", backend, BACKENDS), ("method", method, METHODS)):
+        if word not in choices:
             raise InputError(
-                f"{name} {value!r}",
+                f"{name} {word!r}",
                 where="the arguments of fit",
                 expected="one of " + ", ".join(choices),
                 remedy=f"leave {name} out to get {choices[0]!r}",
             )
-    whole = {"draws": draws, "tune": tune, "chains": chains, "seed": seed}
+    whole: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "seed": seed}
     for name, value in whole.items():
         least = 0 if name == "seed" else 1
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

@@ -103,7 +103,6 @@ class Engine:
         self, model: ModelFile, data: xr.Dataset, priors: Mapping[str, float], tune: int
     ) -> None:
         self.tune = tune
-        self.data = data
         self.variables = variables(model, data, priors)
         self._base = numpyro_model(model, data, priors)
         self._model, self._priors = model, dict(priors)
@@ -312,8 +311,9 @@ def engine_for(
     model: ModelFile, data: xr.Dataset, priors: Mapping[str, float], tune: int
 ) -> tuple[Engine, bool]:
     """Return an engine for the design of `data`, and whether it was there already."""
-    design = data.copy()
-    design["successes"] = design["attempts"] * 0
+    design = data
+    if model.numpyro is None:  # written by hand, it may take the successes from the data itself
+        design = data.assign(successes=data["attempts"] * 0)
     before = _engine.cache_info().hits
     key = _Key(model, data, dict(priors), tune, fingerprint(design))
     engine = _engine(key)

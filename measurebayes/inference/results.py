@@ -6,6 +6,7 @@ import ast
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +18,12 @@ import xarray as xr
 from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.errors import InputError
-from measurebayes.program.registry import ModelFile, get_model, model_names
+from measurebayes.program.registry import (
+    ModelFile,
+    get_model,
+    model_names,
+    priors_from_json,
+)
 
 # A log likelihood of all draws and cells that is larger is left out of the fit; comparisons then
 # compute it in blocks. Stored in float32: its rounding is far below its Monte Carlo error.
@@ -87,7 +93,7 @@ def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.
 
 
 def model_of(fit: xr.DataTree) -> ModelFile:
-    """Return the model of a fit.
+    """Return the model of a fit, with the priors that it was fitted with.
 
     A model is code, and code is never run from a fit: the fit's text only says which file it was,
     a bundled one or one of the user's own at the path where it was loaded from.
@@ -99,12 +105,13 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     """
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
     path = str(fit.attrs.get("model_path", ""))
-    if not path and name in model_names() and same_code(get_model(name).source, source):
-        return get_model(name)
-    if path and Path(path).is_file():
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-        if same_code(text, source):
-            return get_model(path)
+    found = None
+    if not path and name in model_names():
+        found = get_model(name).source, name
+    elif path and Path(path).is_file():
+        found = Path(path).read_text(encoding="utf-8", errors="replace"), path
+    if found and same_code(found[0], source):
+        return replace(get_model(found[1]), priors=priors_from_json(fit.attrs["priors"]))
     raise InputError(
         f"the model {name!r} of the fit is not there any more, or its code has changed",
         where=path or f"the bundled model {name}",
