@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.data.provenance import seal, seal_holds
-from measurebayes.data.schema import LABELS, TIMING, VARIABLES, validate
+from measurebayes.data.schema import validate
 from measurebayes.errors import InputError
 
 
@@ -115,22 +115,18 @@ def open_saved(path: Path) -> xr.Dataset:
             expected="a file written by measurebayes load",
             remedy="measurebayes.open(path) opens a fit; its group 'data' holds the data",
         )
-    return validate(_plain(dataset))
+    return validate(as_made(dataset))
 
 
-def _plain(dataset: xr.Dataset) -> xr.Dataset:
-    """Give text, dates and numbers the dtypes that they had before they were written."""
-    wanted = {name: dtype for name, (_, dtype) in {**VARIABLES, **TIMING}.items()}
-    wanted |= dict.fromkeys(LABELS, "U")
+def as_made(dataset: xr.Dataset) -> xr.Dataset:
+    """Give text and dates the dtypes that they had before they were written to netCDF."""
+    dataset = dataset.drop_encoding()
     for name in dataset.variables:
-        dtype = wanted.get(str(name))
         variable = dataset[name].variable
-        variable.encoding = {}
-        if dtype == "U" and variable.dtype.kind in "OT":
+        if variable.dtype.kind in "OT":
             # an empty array of objects has no width to take over
             text = np.asarray(variable.values.tolist(), dtype=str).reshape(variable.shape)
             dataset[name] = (variable.dims, text, variable.attrs)
-        elif dtype == "M8[ns]" and variable.dtype.kind == "M":
-            dataset[name] = (variable.dims, variable.values.astype(dtype), variable.attrs)
-    dataset.encoding = {}
+        elif variable.dtype.kind == "M":
+            dataset[name] = (variable.dims, variable.values.astype("M8[ns]"), variable.attrs)
     return dataset

@@ -15,7 +15,7 @@ import xarray as xr
 from measurebayes.data import fingerprint, validate_for_fit
 from measurebayes.errors import InputError
 from measurebayes.inference.checkpoint import Checkpoint
-from measurebayes.inference.results import assemble
+from measurebayes.inference.results import assemble, labelled_draws
 from measurebayes.program.registry import ModelFile, get_model
 
 BACKENDS = ("numpyro", "pymc")
@@ -177,20 +177,6 @@ def _draw_with_nuts(
         "layout": "auto",
     }
     return labelled_draws(ordered, dims, runs), stats, attrs
-
-
-def labelled_draws(
-    arrays: Mapping[str, np.ndarray], dims: Mapping[str, tuple], runs: xr.Dataset
-) -> xr.Dataset:
-    """Return arrays (chain, draw, ...) as a Dataset with the labels of the data."""
-    own = {name: tuple(str(d) for d in dims.get(name, ())) for name in arrays}
-    used = {d for several in own.values() for d in several}
-    first = next(iter(arrays.values()))
-    coords: dict[str, Any] = {
-        "chain": np.arange(first.shape[0]),
-        "draw": np.arange(first.shape[1]),
-    } | {d: runs[d].values for d in ("agent", "task", "family") if d in used}
-    return xr.Dataset({n: (("chain", "draw", *own[n]), v) for n, v in arrays.items()}, coords)
 
 
 def _engine_versions() -> str:

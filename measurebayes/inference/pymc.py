@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.inference.results import labelled_draws
 from measurebayes.program.registry import ModelFile
 
 # Names of sample statistics: PyMC's and nutpie's to those of a fit.
@@ -93,8 +94,6 @@ def _statistics(found: xr.Dataset) -> xr.Dataset:
 
 def _plain(posterior: xr.Dataset, runs: xr.Dataset) -> xr.Dataset:
     """Keep values and dims, with labels and dtypes as in every other fit."""
-    from measurebayes.inference.fitting import labelled_draws
-
     arrays = {str(n): v.values for n, v in posterior.items()}
     dims = {str(n): tuple(str(d) for d in v.dims[2:]) for n, v in posterior.items()}
     return labelled_draws(arrays, dims, runs)

@@ -17,6 +17,7 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
+from measurebayes.data.store import as_made, replaced
 from measurebayes.errors import InputError
 from measurebayes.program.registry import (
     ModelFile,
@@ -51,6 +52,20 @@ def assemble(
     if pointwise is not None:
         groups["log_likelihood"] = pointwise
     return xr.DataTree.from_dict(groups)
+
+
+def labelled_draws(
+    arrays: Mapping[str, np.ndarray], dims: Mapping[str, tuple], runs: xr.Dataset
+) -> xr.Dataset:
+    """Return arrays (chain, draw, ...) as a Dataset with the labels of the data."""
+    own = {name: tuple(str(d) for d in dims.get(name, ())) for name in arrays}
+    used = {d for several in own.values() for d in several}
+    first = next(iter(arrays.values()))
+    coords: dict[str, Any] = {
+        "chain": np.arange(first.shape[0]),
+        "draw": np.arange(first.shape[1]),
+    } | {d: runs[d].values for d in ("agent", "task", "family") if d in used}
+    return xr.Dataset({n: (("chain", "draw", *own[n]), v) for n, v in arrays.items()}, coords)
 
 
 def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
@@ -153,8 +168,6 @@ def save_fit(fit: xr.DataTree, path: str | Path) -> Path:
     InputError
         The file can't be written.
     """
-    from measurebayes.data.store import replaced
-
     path = Path(path)
     with replaced(path) as partial:
         fit.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
@@ -198,17 +211,4 @@ def open_fit(path: str | Path) -> xr.DataTree:
             expected="a file that `measurebayes fit` or `mb.save` wrote",
             remedy=f"measurebayes fit two_pl {path} -o fit.nc, if it holds data",
         )
-    return fit.map_over_datasets(_as_made)
-
-
-def _as_made(dataset: xr.Dataset) -> xr.Dataset:
-    """Give text and dates the dtypes that they had before they were written."""
-    dataset = dataset.drop_encoding()
-    for name in dataset.variables:
-        variable = dataset[name].variable
-        if variable.dtype.kind in "OT":
-            text = np.asarray(variable.values.tolist(), dtype=str).reshape(variable.shape)
-            dataset[name] = (variable.dims, text, variable.attrs)
-        elif variable.dtype.kind == "M":
-            dataset[name] = (variable.dims, variable.values.astype("M8[ns]"), variable.attrs)
-    return dataset
+    return fit.map_over_datasets(as_made)
