@@ -122,7 +122,7 @@ def test_truth_is_recovered():
         low, high = np.quantile(posterior[name].values, [0.05, 0.95], axis=(0, 1))
         inside += list((low < truth) & (truth < high))
         mean = posterior[name].mean(("chain", "draw"))
-        assert np.corrcoef(mean, truth)[0, 1] > 0.85, name
+        assert np.corrcoef(mean, truth)[0, 1] > (0.7 if name == "discrimination" else 0.9), name
     assert 0.83 < np.mean(inside) < 0.97  # 110 intervals of 90 %
     for name, truth in (("ability_sd", 1.5), ("difficulty_sd", 1.5), ("difficulty_mean", 0.5)):
         low, high = np.quantile(posterior[name].values, [0.005, 0.995])

@@ -169,8 +169,8 @@ def _draw_with_nuts(
     stats = labelled_draws(drawn.statistics, {}, runs)
     stats.attrs["max_tree_depth"] = MAX_TREE_DEPTH
     attrs = {
-        "sampler": f"NUTS (NumPyro), target acceptance {TARGET_ACCEPT:g}, partial centring, "
-        "sheared coordinates with a dense block of the mass matrix",
+        "sampler": f"NUTS (NumPyro), target acceptance {TARGET_ACCEPT:g}, partial centring and "
+        "linear coordinates from a pilot run",
         "compile_seconds": round(drawn.compile_seconds, 3),
         "sampling_seconds": round(drawn.sampling_seconds, 3),
         "gradients": drawn.gradients,

@@ -1,16 +1,17 @@
-"""The coordinates that NUTS moves in: what makes its steps long.
+"""The linear coordinates that NUTS moves in: what makes its steps long.
 
 Parameters fall in two parts: `top`, the few that everything hangs on (scalars and the shorter
 vectors, here hyperparameters and usually abilities), and `bottom`, the many that each hang on few
 data. In the posterior a bottom parameter follows the top ones: when abilities stretch, all
-difficulties stretch with them. A diagonal mass matrix can't see that, a full one is too large to
-learn in a warm-up and too slow to multiply. The shear
+difficulties stretch with them. A diagonal mass matrix can't see that, and a full one is too large
+to learn from the draws of a warm-up. The position u = (t, r) of the sampler stands for
 
-    bottom = rest + W top,        W = -H_bb^-1 H_bt,
+    top = L t,        bottom = d r + W top,
+    W = -H_bb^-1 H_bt,   L L' = (H_tt + H_tb W)^-1,   d = diag(H_bb)^(-1/2),
 
-H being the mean second derivative of the potential energy over draws of a short pilot run, makes
-`rest` and `top` uncorrelated to first order. Its determinant is 1: no density changes, whatever W.
-`top` then gets a dense mass matrix, `rest` a diagonal one.
+H being the mean second derivative of the potential energy over draws of a short pilot run. To
+first order the elements of u are uncorrelated with variance 1, so that a diagonal mass matrix
+does. The map is linear and constant: no density changes, whatever L, W and d.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-# Longest dense block of the mass matrix: a warm-up of some hundred draws can learn about so many.
+# Most parameters on top: each costs a row of W and L.
 TOP_LIMIT = 200
 # Above this number of parameters the second derivative is not formed, and the shear is zero.
 HESSIAN_LIMIT = 3000
 
 Sites = Mapping[str, Any]
-#: shear (bottom, top), inverse mass of top (top, top) and of bottom (bottom,).
+#: L: root (top, top); W: shear (bottom, top); d: scale (bottom,).
 Geometry = dict[str, np.ndarray]
 
 
@@ -153,27 +154,30 @@ class Split:
                 variances[keep] = np.diagonal(np.linalg.inv(positive(block)))
         return {n: np.asarray(v) for n, v in self.sites(variances).items() if n not in hyper}
 
-    def flat(self, position: Sites, geometry: Mapping[str, Any]) -> Any:
-        """Return the vector (top, bottom) of a position {top, rest} of the sampler."""
-        shifted = position["rest"] + geometry["shear"] @ position["top"]
-        return jnp.concatenate([position["top"], shifted])
+    def flat(self, position: Any, geometry: Mapping[str, Any]) -> Any:
+        """Return the parameters (top, bottom) of a position of the sampler."""
+        size = self.sizes[0]
+        top = geometry["root"] @ position[:size]
+        bottom = geometry["scale"] * position[size:] + geometry["shear"] @ top
+        return jnp.concatenate([top, bottom])
 
-    def position(self, flat: Any, geometry: Mapping[str, Any]) -> dict[str, Any]:
+    def position(self, flat: np.ndarray, geometry: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the position of the sampler: the inverse of `flat`."""
         top, bottom = flat[: self.sizes[0]], flat[self.sizes[0] :]
-        return {"top": top, "rest": bottom - geometry["shear"] @ top}
+        rest = (bottom - geometry["shear"] @ top) / geometry["scale"]
+        return np.concatenate([np.linalg.solve(geometry["root"], top), rest])
 
     def plain(self) -> Geometry:
-        """Return the geometry to begin with: no shear, unit masses."""
+        """Return the geometry to begin with: the parameters themselves."""
         top, bottom = self.sizes
         return {
+            "root": np.eye(top),
             "shear": np.zeros((bottom, top)),
-            "inverse_mass_top": np.eye(top),
-            "inverse_mass_rest": np.ones(bottom),
+            "scale": np.ones(bottom),
         }
 
     def geometry(self, hessian: np.ndarray) -> Geometry | None:
-        """Return shear and masses from a mean second derivative (all, all) of the potential.
+        """Return the geometry from a mean second derivative (all, all) of the potential.
 
         None where it can't be used: a pilot run may have ended far from where the mass lies.
         """
@@ -184,18 +188,11 @@ class Split:
         try:
             shear = -np.linalg.solve(below, across)
             marginal = positive(hessian[:top, :top] + across.T @ shear)
-            inverse = np.linalg.inv(marginal)
+            root = np.linalg.cholesky(np.linalg.inv(marginal))
         except np.linalg.LinAlgError:
             return None
-        found = {
-            "shear": shear,
-            "inverse_mass_top": inverse,
-            "inverse_mass_rest": 1.0 / np.diagonal(below),
-        }
-        usable = all(np.all(np.isfinite(x)) for x in found.values()) and np.all(
-            np.linalg.eigvalsh(inverse) > 0
-        )
-        return found if usable else None
+        found = {"root": root, "shear": shear, "scale": np.diagonal(below) ** -0.5}
+        return found if all(np.all(np.isfinite(x)) for x in found.values()) else None
 
 
 def positive(matrix: np.ndarray, floor: float = 1e-2) -> np.ndarray:

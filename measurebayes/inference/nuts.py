@@ -1,9 +1,9 @@
 """The No-U-Turn sampler (Hoffman & Gelman 2014, JMLR 15, 1593-1623) in the engine's coordinates.
 
-NumPyro's sampler does the steps. What is added here: partial centring (`centring`), the shear and
-structured mass matrix (`geometry`), blocks of draws between which a run can be stopped, saved and
-gone on with, and one compiled program for warm-up, sampling and all chains, which takes the counts
-as an argument and so serves other data of the same shape.
+NumPyro's sampler does the steps. What is added here: auxiliary variables (`centring`) and linear
+coordinates (`geometry`) that a pilot run chooses; blocks of draws between which a run can be
+stopped, saved and gone on with; and one compiled program for warm-up, sampling and all chains,
+which takes the counts as an argument and so serves other data of the same shape.
 """
 
 from __future__ import annotations
@@ -120,13 +120,9 @@ class Engine:
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
 
         def begin(key: Any, position: Any, arguments: Arguments) -> Any:
-            shape = arguments["geometry"]
-            masses = {("top",): shape["inverse_mass_top"], ("rest",): shape["inverse_mass_rest"]}
             return start(
                 position,
                 self.tune,
-                dense_mass=[("top",)],
-                inverse_mass_matrix=masses,
                 target_accept_prob=TARGET_ACCEPT,
                 max_tree_depth=(WARMUP_TREE_DEPTH, MAX_TREE_DEPTH),
                 model_args=(arguments,),
@@ -209,10 +205,9 @@ class Engine:
 
     # -- running ------------------------------------------------------------------------------
 
-    def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> dict[str, Any]:
+    def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> np.ndarray:
         flat = rng.uniform(-START_RADIUS, START_RADIUS, sum(self.split.sizes))
-        position = self.split.position(flat, arguments["geometry"])
-        return {name: np.asarray(part) for name, part in position.items()}
+        return self.split.position(flat, arguments["geometry"])
 
     def start(self, seed: np.random.SeedSequence, arguments: Arguments) -> Chain:
         """Return a chain at a random start of finite density.
@@ -227,8 +222,7 @@ class Engine:
             for _ in range(START_TRIES):
                 key = jax.random.PRNGKey(int(rng.integers(2**31)))
                 state = self._begin(key, self._start_position(rng, arguments), arguments)
-                slopes = jax.tree.leaves(state.z_grad)
-                if all(np.all(np.isfinite(x)) for x in (state.potential_energy, *slopes)):
+                if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)
         raise ModelError(
             f"the density of model {self._model.name} is not finite at {START_TRIES} random starts",
