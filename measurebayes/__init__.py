@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from measurebayes.inference import fit
     from measurebayes.inference.results import open_fit as open  # noqa: A004
     from measurebayes.inference.results import save_fit as save
+    from measurebayes.program.registry import get_model
     from measurebayes.report import cite, report
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "load": ("measurebayes.data", "load"),
     "subset": ("measurebayes.data", "subset"),
+    "get_model": ("measurebayes.program.registry", "get_model"),
     "describe": ("measurebayes.backends.describe", "describe"),
     "simulate": ("measurebayes.backends.simulate", "simulate"),
     "numpyro_model": ("measurebayes.backends.numpyro", "numpyro_model"),
@@ -69,6 +71,7 @@ __all__ = [
     "compare",
     "describe",
     "fit",
+    "get_model",
     "item_parameters",
     "load",
     "numpyro_model",

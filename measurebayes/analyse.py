@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import measurebayes as mb
-from measurebayes.errors import CheckpointError, InputError, MeasureBayesError
+from measurebayes.errors import InputError, MeasureBayesError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,18 +285,7 @@ def _fitted(
             f"{model.name}: "
             + ("going on from the checkpoint" if checkpoint.exists() else "fitting")
         )
-
-    def run() -> xr.DataTree:
-        return mb.fit(
-            model, runs, priors=priors or None, checkpoint=checkpoint, resume=True, **settings
-        )
-
-    try:
-        fit = run()
-    except CheckpointError as error:
-        say(f"{model.name}: the checkpoint is of another run ({error.found}); fitting anew")
-        checkpoint.unlink(missing_ok=True)
-        fit = run()
+    fit = mb.fit(model, runs, priors=priors or None, checkpoint=checkpoint, resume=True, **settings)
     mb.save(fit, file)
     checkpoint.unlink(missing_ok=True)
     return fit

@@ -1,5 +1,10 @@
 """Coordinates and checkpoints of the NUTS engine, without a sampler."""
 
+import multiprocessing
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -282,14 +287,48 @@ def test_checkpoint_gives_back_what_was_saved(tmp_path):
 @pytest.mark.parametrize("change", [{"seed": 2}, {"model": "other"}, {"draws": 101}])
 def test_checkpoint_of_another_run_is_refused(tmp_path, change):
     path = tmp_path / "fit.nc.part"
-    Checkpoint(path, SETTINGS, resume=False)
+    begun(path)
     with pytest.raises(CheckpointError, match=next(iter(change))):
         Checkpoint(path, SETTINGS | change, resume=True)
 
 
+def begun(path):
+    file = Checkpoint(path, SETTINGS, resume=False)
+    file.save_chain(0, 50, 10, {"0": np.arange(3.0)}, None)
+    return file
+
+
+def test_checkpoint_without_a_chain_gives_way(tmp_path):
+    """A run that failed before its first draw leaves nothing that could be lost."""
+    path = tmp_path / "fit.nc.part"
+    Checkpoint(path, SETTINGS, resume=False).save_pilot({"shear": np.eye(2)}, 5)
+    other = Checkpoint(path, SETTINGS | {"seed": 9}, resume=False)
+    assert other.pilot() is None
+
+
+def test_damaged_content_of_a_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "fit.nc.part"
+    file = begun(path)
+    for statement in (
+        "UPDATE chain SET state = x'00'",
+        "UPDATE chain SET done = 'abc'",
+        "UPDATE chain SET done = -5",
+    ):
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(statement)
+        with pytest.raises(CheckpointError, match="read back"):
+            file.chain(0)
+        path.unlink()
+        file = begun(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE run SET value = '{'")
+    with pytest.raises(CheckpointError, match="can't be used"):
+        Checkpoint(path, SETTINGS, resume=True)
+
+
 def test_checkpoint_is_not_overwritten_unasked(tmp_path):
     path = tmp_path / "fit.nc.part"
-    Checkpoint(path, SETTINGS, resume=False)
+    begun(path)
     with pytest.raises(CheckpointError, match="--resume"):
         Checkpoint(path, SETTINGS, resume=False)
 
@@ -302,9 +341,33 @@ def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
     assert path.read_bytes() == b"precious" * 1000
 
 
+def test_forked_processes_are_refused(metr):
+    context = multiprocessing.get_context("fork")
+    with (
+        ProcessPoolExecutor(1, mp_context=context) as executor,
+        pytest.raises(mb.InputError, match="spawn"),
+    ):
+        mb.fit("rasch", metr, executor=executor, progress=False)
+
+
+def test_pymc_leaves_a_checkpoint_alone(metr, tmp_path):
+    path = tmp_path / "fit.nc.part"
+    begun(path)
+    with pytest.raises(CheckpointError, match="backend numpyro"):
+        mb.fit("rasch", metr, backend="pymc", checkpoint=path, resume=True, progress=False)
+    assert path.exists()
+
+
 def test_fit_refuses_what_it_can_not_do(metr):
-    for wrong in ({"method": "advi"}, {"backend": "stan"}, {"draws": 0}, {"seed": -1},
-                  {"chains": 1.5}, {"tune": True}):  # fmt: skip
+    for wrong in (
+        {"method": "advi"},
+        {"backend": "stan"},
+        {"draws": 0},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"chains": 1.5},
+        {"tune": True},
+    ):
         with pytest.raises(mb.InputError, match=next(iter(wrong))):
             mb.fit("rasch", metr, progress=False, **wrong)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 
 import arviz as az
 import numpy as np
@@ -226,7 +227,7 @@ def saved_draws(part):
     if not part.exists():
         return 0
     try:
-        with sqlite3.connect(f"file:{part}?mode=ro", uri=True, timeout=5) as db:
+        with closing(sqlite3.connect(f"file:{part}?mode=ro", uri=True, timeout=5)) as db:
             found = db.execute("SELECT sum(done - 300) FROM chain WHERE done > 300").fetchone()
     except sqlite3.OperationalError:  # the tables are being made
         return 0

@@ -9,6 +9,7 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import binom
 
+from measurebayes.backends.describe import describe
 from measurebayes.backends.evaluate import cell_logits, log_likelihood, replicate
 from measurebayes.backends.simulate import prior_draw, simulate, variables
 from measurebayes.checks.contract import invented_data, verify
@@ -130,7 +131,7 @@ def test_replicates_have_the_mean_of_the_model(rng):
 
 
 def test_values_that_lack_a_variable_are_named():
-    with pytest.raises(KeyError, match="lack the variable 'ability_sd'"):
+    with pytest.raises(ModelError, match="lack the variable 'ability_sd'"):
         cell_logits("rasch", invented_data(), {"ability": xr.DataArray(0.0)})
 
 
@@ -170,7 +171,7 @@ TEXT = '"""A model."""\nPRIORS = {"a": 1.0}\n\n\ndef model(pp, data, priors=PRIO
     [
         (TEXT.replace('"""A model."""\n', ""), "no module docstring"),
         (TEXT.replace("PRIORS = ", "OTHERS = ").replace("=PRIORS", ""), "no mapping PRIORS"),
-        (TEXT.replace("1.0", "'one'"), "is not a number"),
+        (TEXT.replace("1.0", "'one'"), "is not a positive number"),
         (TEXT.replace("def model", "def other"), "no function model"),
         (TEXT.replace("(pp, data", "(data, pp"), "model has the parameters"),
         ("import nothing_of_that_name\n", "ModuleNotFoundError"),
@@ -181,6 +182,34 @@ TEXT = '"""A model."""\nPRIORS = {"a": 1.0}\n\n\ndef model(pp, data, priors=PRIO
 def test_what_a_model_file_lacks_is_named(source, message):
     with pytest.raises(ModelError, match=message):
         model_from_source("mine", source, "mine.py")
+
+
+BODY = "    ability = pp.normal('ability', 0.0, priors['a'], dims='agent')\n"
+SEEN = "    pp.observe_successes(pp.cell(ability))\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (BODY.replace("'agent'", "'agents'") + SEEN, "axis 'agents' is not one of agent"),
+        (BODY.replace("'agent'", "'cell'") + SEEN, "axis 'cell'"),
+        (BODY.replace("priors['a']", "priors['b']") + SEEN, "no entry 'b'"),
+        (BODY, "never calls pp.observe_successes"),
+        (BODY + BODY + SEEN, "two variables are called 'ability'"),
+        (BODY + SEEN + SEEN, "observed twice"),
+        (BODY.replace("'ability'", "'chain'") + SEEN, "'chain' can't be the name"),
+        (BODY.replace("'ability'", "'a/b'") + SEEN, "can't be the name"),
+        (BODY.replace("'ability'", "5") + SEEN, "can't be the name"),
+        (BODY + "    pp.nosuch(ability)\n" + SEEN, "no attribute 'nosuch'"),
+        (BODY + "    raise SystemExit(0)\n" + SEEN, "SystemExit"),
+        (BODY + "    pp.observe_successes('x')\n", "TypeError|could not|UFunc"),
+    ],
+)
+def test_mistakes_in_a_model_text_are_named(body, message):
+    model = model_from_source("mine", TEXT.replace("    pass\n", body), "mine.py")
+    with pytest.raises(ModelError, match=message) as caught:
+        describe(model, invented_data())
+    assert "mine.py" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -89,29 +89,78 @@ def test_model_of_a_bundled_fit():
     assert model_of(fake_fit("two_pl")).name == "two_pl"
 
 
-def test_code_is_never_run_from_a_fit(tmp_path):
-    trap = tmp_path / "ran"
+def test_code_is_never_run_from_a_fit_nor_from_a_place_that_it_names(tmp_path):
+    trap, mine = tmp_path / "ran", tmp_path / "mine.py"
+    source = get_model("rasch").source + f"\nopen({str(trap)!r}, 'w').close()\n"
+    mine.write_text(source)
     fit = fake_fit()
-    fit.attrs["model_source"] += f"\nopen({str(trap)!r}, 'w').close()\n"
-    with pytest.raises(mb.InputError, match="not run from the fit"):
-        model_of(fit)
-    changed = tmp_path / "mine.py"
-    changed.write_text(get_model("rasch").source + f"\nopen({str(trap)!r}, 'w').close()\n")
-    fit = fake_fit()
-    fit.attrs["model_path"] = str(changed)  # the file has changed since the fit
-    with pytest.raises(mb.InputError, match="code has changed"):
-        model_of(fit)
+    fit.attrs |= {"model": "mine", "model_source": source, "model_path": str(mine)}
+    path = mb.save(fit, tmp_path / "fit.nc")
+    with pytest.raises(mb.InputError, match="--model"):
+        mb.check(mb.open(path))
     assert not trap.exists()
 
 
-def test_own_model_is_found_at_its_path(tmp_path):
+def test_own_model_serves_its_fits_once_the_user_has_loaded_it(tmp_path):
     mine = tmp_path / "mine.py"
-    mine.write_text(get_model("rasch").source)
+    mine.write_text(
+        get_model("rasch").source.replace("ability_sd = pp", "spread = 1\n    ability_sd = pp")
+    )
     fit = fake_fit()
-    fit.attrs |= {"model": "mine", "model_path": str(mine)}
-    assert model_of(fit).path == str(mine)
-    mine.write_text(get_model("rasch").source.replace("One ability", "A single ability"))
-    assert model_of(fit).path == str(mine)  # only the docstring has changed
+    fit.attrs |= {"model": "mine", "model_source": mine.read_text()}
+    with pytest.raises(mb.InputError, match="none of the bundled"):
+        model_of(fit)
+    mb.get_model(mine)
+    assert model_of(fit).name == "mine"
+
+
+def changed(fit, **attrs):
+    fit.attrs |= attrs
+    return fit
+
+
+def with_group(fit, name, change):
+    fit[name] = xr.DataTree(change(fit[name].to_dataset()))
+    return fit
+
+
+DAMAGE = {
+    "no model": lambda f: f.attrs.pop("model"),
+    "priors no JSON": lambda f: changed(f, priors="{"),
+    "priors nested": lambda f: changed(f, priors="[" * 200_000),
+    "priors negative": lambda f: changed(f, priors='{"ability_sd": -1}'),
+    "versions": lambda f: changed(f, versions="<script>"),
+    "seed": lambda f: changed(f, seed="one"),
+    "seconds": lambda f: changed(f, sampling_seconds="long"),
+    "source": lambda f: changed(f, model_source="-" * 2_000_000 + "1"),
+    "fingerprint": lambda f: changed(f, data_fingerprint="0" * 64),
+    "no data": lambda f: f.__delitem__("data"),
+    "data index": lambda f: with_group(f, "data", lambda d: d.assign(task_index=-d["task_index"])),
+    "attempts": lambda f: with_group(f, "data", lambda d: d.assign(attempts=-d["attempts"])),
+    "fewer agents": lambda f: with_group(f, "posterior", lambda p: p.isel(agent=[0])),
+    "labels": lambda f: with_group(
+        f, "posterior", lambda p: p.assign_coords(agent=p["agent"].values[::-1])
+    ),
+    "NaN": lambda f: with_group(f, "posterior", lambda p: p.assign(ability=p["ability"] * np.nan)),
+    "text": lambda f: with_group(
+        f, "posterior", lambda p: p.assign(ability=p["ability"].astype(str))
+    ),
+    "no draws": lambda f: with_group(f, "posterior", lambda p: p.isel(draw=slice(0))),
+    "statistics": lambda f: with_group(f, "sample_stats", lambda p: p.isel(draw=slice(3))),
+    "log likelihood": lambda f: with_group(f, "log_likelihood", lambda p: p.isel(cell=slice(3))),
+    "no successes": lambda f: with_group(
+        f, "log_likelihood", lambda p: p.rename(successes="other")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_fits_that_do_not_hold_together_are_refused(tmp_path, name):
+    fit = fake_fit(draws=10, chains=2)
+    DAMAGE[name](fit)
+    path = mb.save(fit, tmp_path / "fit.nc")
+    with pytest.raises(mb.InputError):
+        mb.open(path)
 
 
 def test_same_code_sees_code_alone():

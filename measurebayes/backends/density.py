@@ -87,5 +87,5 @@ def log_densities(
     """
     model = get_model(model)
     program = DensityProgram(data, layout, values)
-    model.function(program, data, model.with_priors(priors))
+    model.run(program, data, model.with_priors(priors))
     return program.terms

@@ -35,7 +35,7 @@ class EvaluateProgram(Program):
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Return the given value."""
         if name not in self.values:
-            raise KeyError(f"the values lack the variable {name!r}")
+            raise LookupError(f"the values lack the variable {name!r}")
         value = labelled(self.values[name])
         return Labelled(value.value, value.dims, name)
 
@@ -77,7 +77,7 @@ def cell_logits(
     """
     model = get_model(model)
     program = EvaluateProgram(data, values)
-    model.function(program, data, model.with_priors(priors))
+    model.run(program, data, model.with_priors(priors))
     eta = program.log_odds
     if eta is None:
         raise ValueError(f"model {model.name} observes no successes")

@@ -184,8 +184,8 @@ def numpyro_model(
     def run(counts: Counts = defaults) -> None:
         program = NumPyroProgram(data, layout, counts)
         if model.numpyro is not None:
-            model.numpyro(data, numbers)
+            model.run_by_hand(model.numpyro, data, numbers)
         else:
-            model.function(program, data, numbers)
+            model.run(program, data, numbers)
 
     return run

@@ -98,7 +98,7 @@ def pymc_model(
     coords = {name: data[name].values.tolist() for name in names}
     with pm.Model(coords={**coords, "cell": np.arange(data.sizes["cell"])}) as built:
         if model.pymc is not None:
-            model.pymc(data, numbers)
+            model.run_by_hand(model.pymc, data, numbers)
         else:
-            model.function(PyMCProgram(data, layout), data, numbers)
+            model.run(PyMCProgram(data, layout), data, numbers)
     return built

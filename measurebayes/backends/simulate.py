@@ -10,9 +10,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
+from measurebayes.errors import ModelError
 from measurebayes.program.labelled import Labelled, labelled
 from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
+
+#: Axes and groups of a fit, which a variable can't be named after.
+RESERVED = frozenset({"chain", "draw", "agent", "task", "family", "cell", "successes"})
+LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,19 @@ class SimulateProgram(Program):
 
     def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
         """Record the variable as stated."""
+        self._new_name(name)
         shown = tuple(_shown(p) for p in parameters)
         self.variables.append(Variable(name, family, dims, self.size(dims), shown))
+
+    def _new_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > LONGEST_NAME:
+            raise ValueError(
+                f"{str(name)[:40]!r} can't be the name of a variable: use letters and _"
+            )
+        if name in RESERVED:
+            raise ValueError(f"{name!r} can't be the name of a variable: it names something else")
+        if name in self.values:
+            raise ValueError(f"two variables are called {name!r}")
 
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Draw a latent variable."""
@@ -57,10 +73,13 @@ class SimulateProgram(Program):
 
     def keep(self, name: str, x: Labelled) -> None:
         """Record a deterministic variable."""
+        self._new_name(name)
         self.values[name] = x
 
     def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
         """Draw an observed variable."""
+        if name in self.values:
+            raise ValueError(f"{name!r} is observed twice")
         if family == "binomial":
             chance = np.broadcast_to(expit(parameters[0]), self.cells.shape)
             drawn = self.rng.binomial(self.data["attempts"].values, chance)
@@ -108,7 +127,7 @@ def prior_draw(
     """
     model = get_model(model)
     program = SimulateProgram(data, rng)
-    model.function(program, data, model.with_priors(priors))
+    _drawn(model, program, data, priors)
     return {
         name: xr.DataArray(
             np.asarray(x.value),
@@ -119,13 +138,29 @@ def prior_draw(
     }
 
 
+def _drawn(
+    model: ModelFile,
+    program: SimulateProgram,
+    data: xr.Dataset,
+    priors: Mapping[str, float] | None,
+) -> None:
+    model.run(program, data, model.with_priors(priors))
+    if "successes" not in program.values:
+        raise ModelError(
+            "the text never calls pp.observe_successes",
+            where=model.path,
+            expected="one call that gives the log odds of every cell",
+            remedy="end the text with pp.observe_successes(pp.cell(...) - pp.cell(...))",
+        )
+
+
 def variables(
     model: str | ModelFile, data: xr.Dataset, priors: Mapping[str, float] | None = None
 ) -> list[Variable]:
     """List the latent variables of a model for the data, in the order of its text."""
     model = get_model(model)
     program = SimulateProgram(data, np.random.default_rng(0))
-    model.function(program, data, model.with_priors(priors))
+    _drawn(model, program, data, priors)
     return program.variables
 
 

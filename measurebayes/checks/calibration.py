@@ -174,6 +174,10 @@ def calibrate(
             expected=f"1 to draws * chains = {draws * chains}",
             remedy=f"pass ranked_among={min(99, draws * chains)} or more draws",
         )
+    if executor is not None:
+        from measurebayes.inference.chains import refuse_forks
+
+        refuse_forks(executor)
     name = model if isinstance(model, str) else _reference(model)
     options = {"draws": draws, "tune": tune, "chains": chains, **fit_options}
     tasks = [

@@ -209,7 +209,7 @@ def _divergences(stats: xr.Dataset) -> Check:
     else:
         text = (
             f"{count} of {diverging.size} draws diverged: part of the posterior may not have been "
-            "reached. Raise target_accept, or use narrower priors on the standard deviations."
+            "reached. A longer warm-up (tune=2000) or narrower priors on the standard deviations may help."
         )
     return Check("divergences", count == 0, float(count), text)
 
@@ -232,9 +232,9 @@ def _tree_depth(stats: xr.Dataset, attrs: dict) -> Check:
         return not_judged("tree_depth", "this sampler reports no tree depth or no largest depth.")
     share = float(reached.mean())
     passed = share <= TREE_DEPTH_SHARE
-    text = f"{share:.1%} of the draws reached the largest tree depth (at most 1 % is fine)."
+    text = f"{100 * share:.1f} % of the draws reached the largest tree depth (at most 1 % is fine)."
     if not passed:
-        text += " The draws are not biased by it but slow and correlated; raise max_tree_depth."
+        text += " The draws are not biased by it but slow and correlated; a longer warm-up (tune=2000) may help."
     return Check("tree_depth", passed, share, text)
 
 

@@ -73,7 +73,11 @@ def time_bands(minutes: np.ndarray, bands: int = BANDS) -> tuple[np.ndarray, lis
     if len(edges) < 3:
         return np.full(len(minutes), -1), []
     band = np.where(known, np.searchsorted(edges[1:-1], minutes, side="right"), -1)
-    return band, [f"{a:.3g} to {b:.3g} min" for a, b in pairwise(edges)]
+    return band, [f"{_minutes(a)} to {_minutes(b)} min" for a, b in pairwise(edges)]
+
+
+def _minutes(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def posterior_predictive(
@@ -242,13 +246,20 @@ def _family_row(found: xr.Dataset, name: str) -> Check:
     worst = _farthest(found[f"{name}_observed"], found[f"{name}_replicated"])
     things = {"band": "time bands"}.get(name, f"{name}s")
     if p > P_LIMIT:
-        text = f"Success rates of {number} {things} agree with the model (p = {p:.3f}). {worst}"
+        text = f"Success rates of {number} {things} agree with the model ({chance(p)}). {worst}"
     else:
         text = (
-            f"The model does not reproduce the success rates of {number} {things} (p = {p:.3f}). "
+            f"The model does not reproduce the success rates of {number} {things} ({chance(p)}). "
             f"{worst} Try {_FAMILIES[name]}."
         )
     return Check(row, p > P_LIMIT, p, text)
+
+
+def chance(p: float) -> str:
+    """Write a share of replicates: their number can't tell less than 0.005 from nothing."""
+    if p < 0.005:
+        return "p < 0.005"
+    return "p > 0.995" if p > 0.995 else f"p = {p:.3f}"
 
 
 def _farthest(observed: xr.DataArray, replicated: xr.DataArray) -> str:
@@ -273,18 +284,18 @@ def _mixed_row(found: xr.Dataset) -> Check:
     passed = P_LIMIT < p < 1 - P_LIMIT
     low, high = np.quantile(replicated, [0.025, 0.975])
     numbers = f"{share:.3f} of the cells with several attempts are mixed (solved and failed)"
-    expected = f"the model expects {low:.3f} to {high:.3f} (95 %; p = {p:.3f})"
+    expected = f"the model expects {low:.3f} to {high:.3f} (95 %; {chance(p)})"
     text = f"{numbers}; {expected}."
     if not passed and share < float(replicated.mean()):
         text += (
             " Repeated attempts of an agent at a task agree more than the model allows: agents "
-            "differ in which tasks they can do. Try testlets or dimensions; intervals of tasks and "
-            "agents are too narrow if every attempt is taken as new evidence."
+            "differ in which tasks they can do, beyond one ability. Intervals of tasks and agents are "
+            "too narrow, since every attempt is taken as new evidence."
         )
     elif not passed:
         text += (
             " Repeated attempts agree less than the model allows: the probabilities are too near "
-            "0 and 1. Try a model with guessing or with flatter curves."
+            "0 and 1."
         )
     return Check(row, passed, p, text)
 
@@ -303,10 +314,10 @@ def _q3_row(found: xr.Dataset) -> Check:
     tasks = found["task"].values
     pair = f"Q3 is largest, {q3[first, second]:.2f}, for {tasks[first]} and {tasks[second]}"
     if p > P_LIMIT:
-        text = f"{pair}: no more than the model expects of so many pairs (p = {p:.3f})."
+        text = f"{pair}: no more than the model expects of so many pairs ({chance(p)})."
     else:
         text = (
-            f"{pair}: more than the model expects (p = {p:.3f}). Tasks share something beyond the "
-            "ability: try testlets (one effect a family) or dimensions, or drop near-duplicates."
+            f"{pair}: more than the model expects ({chance(p)}). Tasks share something beyond the "
+            "ability: look for near-duplicates, and read intervals as too narrow."
         )
     return Check(row, p > P_LIMIT, p, text)

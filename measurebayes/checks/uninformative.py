@@ -80,7 +80,7 @@ def _row(fit: xr.DataTree, kind: str) -> Check:
     table = uninformative(fit, kind)
     name = f"uninformative_{kind}s"
     if table.empty:
-        return Check(name, True, 0.0, f"Every {kind} was both solved and failed at least once.")
+        return Check(name, True, 0.0, f"Every {kind} has at least one success and one failure.")
     if kind == "agent":
         table["kind"] = table["kind"].str.replace("solved", "successful")
     counts = [
@@ -95,7 +95,7 @@ def _row(fit: xr.DataTree, kind: str) -> Check:
             f" The 95 % intervals are {table['width'].median():.1f} logits wide at the median, "
             f"against {np.median(others):.1f} for the others."
         )
-    text += " They stay in the model; all names: measurebayes.checks.uninformative.uninformative."
+    text += " They stay in the model."
     return Check(name, True, float(len(table)), text)
 
 

@@ -59,6 +59,8 @@ def fit(
     chosen.with_priors(changed)  # a wrong name should not wait for the data to load
     runs = load_data(data, reading)
     checkpoint = Path(f"{output}.part")
+    if resume and not checkpoint.exists():
+        say(f"there is no checkpoint {checkpoint}: starting from the beginning")
     import measurebayes as mb
 
     try:
@@ -77,6 +79,18 @@ def fit(
     mb.save(result, str(output))
     checkpoint.unlink(missing_ok=True)
     say(f"wrote {output}")
+    _say_what_failed(result, output)
+
+
+def _say_what_failed(result: Any, output: Path) -> None:
+    """Unconverged draws must not be used unawares."""
+    from measurebayes.checks.convergence import convergence, failures
+
+    failed = failures(convergence(result))
+    if failed:
+        say(f"do not trust these draws: the fit has not converged (measurebayes check {output})")
+    for row in failed:
+        say(f"  {row.name}: {row.text}")
 
 
 def _say_how_to_resume(ctx: click.Context, checkpoint: Path) -> None:

@@ -62,7 +62,8 @@ class Cli(click.Group):
         try:
             with warnings_as_messages():
                 status = super().main(words, prog_name, standalone_mode=False, **extra)
-            sys.stdout.flush()  # a reader that has gone away must show here, not at exit
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()  # a reader that has gone away must show here, not at exit
         except MeasureBayesError as error:
             say(f"error: {error}")
         except click.ClickException as error:
@@ -107,7 +108,8 @@ def warnings_as_messages() -> Iterator[None]:
     "measurebayes",
     cls=Cli,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 done, 1 a check failed, 2 the input or the command line is wrong.",
+    epilog="Exit status: 0 done, 1 a check failed, 2 the input or the command line is wrong, "
+    "130 interrupted.",
 )
 @click.version_option(__version__, prog_name="measurebayes")
 def main() -> None:

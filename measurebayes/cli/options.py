@@ -93,6 +93,27 @@ json_option: Decorator = click.option(
 )
 
 
+def model_option(command: AnyCommand) -> AnyCommand:
+    """Add --model, for fits made with model files of the user's own."""
+    return click.option(
+        "--model",
+        "own_models",
+        multiple=True,
+        metavar="FILE",
+        callback=_load_models,
+        expose_value=False,
+        help="Model file of your own that a FIT was made with; it is run as code.",
+    )(command)
+
+
+def _load_models(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+    if files:
+        from measurebayes.program.registry import get_model
+
+        for file in files:
+            get_model(file)
+
+
 def reader_options(command: AnyCommand) -> AnyCommand:
     """Add the options that say how to read DATA; the command gets them as `reading`."""
 
@@ -275,6 +296,13 @@ def check_output(path: Path, inputs: Iterable[str | Path] = ()) -> None:
             where=f"-o {path}",
             expected="the name of a file",
             remedy=f"write for example -o {path / 'result.nc'}",
+        )
+    if path.exists() and not path.is_file():
+        raise InputError(
+            f"{str(path)!r} is no regular file",
+            where=f"-o {path}",
+            expected="a new name, or a file to replace",
+            remedy="write for example -o result.nc",
         )
     if path.exists() and any(Path(i).exists() and path.samefile(i) for i in inputs):
         raise InputError(

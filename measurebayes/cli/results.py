@@ -14,6 +14,7 @@ from measurebayes.cli.options import (
     check_output,
     json_option,
     load_data,
+    model_option,
     output_option,
     reader_options,
 )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
+@model_option
 @click.argument("fit")
 @json_option
 @click.pass_context
@@ -45,6 +47,7 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
+@model_option
 @click.argument("fits", nargs=-1, required=True, metavar="FIT...")
 @click.option(
     "--unit",
@@ -76,6 +79,7 @@ def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None
 
 
 @click.command(cls=Command)
+@model_option
 @click.argument("data")
 @click.argument("fit")
 @reader_options
@@ -104,13 +108,15 @@ def score(
     if as_json:
         print_json(table)
     else:
-        print_table(table)
+        title = "Abilities in logits; 0 is the mean of the agents that were fitted"
+        print_table(table, title)
     if output is not None:
         table.to_csv(output, index=False)
         say(f"wrote {output}")
 
 
 @click.command(cls=Command)
+@model_option
 @click.argument("fits", nargs=-1, required=True, metavar="FIT...")
 @output_option("HTML file to write: one page with all it needs inside.")
 def report(fits: tuple[str, ...], output: Path) -> None:

@@ -57,6 +57,14 @@ def replaced(path: Path) -> Iterator[Path]:
     InputError
         Where the file can't be written.
     """
+    path = Path(os.path.realpath(path))  # through a link, not in its place
+    if path.exists() and not path.is_file():
+        raise InputError(
+            f"{str(path)!r} is no regular file",
+            where=str(path),
+            expected="a new name, or a file to replace",
+            remedy="name another file",
+        )
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)

@@ -14,9 +14,10 @@ import jax
 import numpy as np
 import xarray as xr
 
-from measurebayes.inference.checkpoint import Checkpoint, Saved
+from measurebayes.errors import InputError
+from measurebayes.inference.checkpoint import Checkpoint, Saved, damaged
 from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
-from measurebayes.inference.progress import Report, bars, silent
+from measurebayes.inference.progress import Report, bars, silent, working
 from measurebayes.program.registry import ModelFile, model_from_source
 
 SAVE_SECONDS = 2.0  # at most so much of a chain's work is lost when the process is killed
@@ -91,9 +92,12 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
     progress
         Show a bar for each chain on standard error.
     """
-    engine, had = job.engine()
-    started = time.perf_counter()
-    arguments, pilot_steps = _prepared(job, engine)
+    if executor is not None:
+        refuse_forks(executor)
+    with working(f"{job.name}: compiling and a pilot run", progress):
+        engine, had = job.engine()
+        started = time.perf_counter()
+        arguments, pilot_steps = _prepared(job, engine)
     with bars(job.name, job.chains, job.tune, job.draws, progress) as report:
         if executor is None:
             chains = _in_threads(job, arguments, report)
@@ -110,6 +114,24 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
         0.0 if had else engine.compile_seconds,
         seconds,
     )
+
+
+def refuse_forks(executor: Executor) -> None:
+    """Refuse a pool of forked processes: JAX has threads, and a fork of them can hang for good.
+
+    Raises
+    ------
+    InputError
+        The executor forks.
+    """
+    context = getattr(executor, "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise InputError(
+            "the process pool starts its processes by forking",
+            where="executor",
+            expected="processes that start afresh: JAX has threads, which a fork breaks",
+            remedy="ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))",
+        )
 
 
 def _prepared(job: Job, engine: Engine) -> tuple[Arguments, int]:
@@ -193,7 +215,7 @@ def run_chain(
     engine, _ = job.engine()
     file = job.file()
     saved = file.chain(number) if file else None
-    chain = _gone_on(saved, engine) if saved else engine.start(job.seed_of(number), arguments)
+    chain = _gone_on(saved, engine, job) if saved else engine.start(job.seed_of(number), arguments)
     total, kept, last = job.tune + job.draws, len(chain.records), time.monotonic()
     while chain.done < total:
         records = engine.advance(chain, min(BLOCK, total - chain.done), arguments)
@@ -214,11 +236,17 @@ def _nothing(engine: Engine) -> Records:
     return Records(**{**empty, "flat": np.zeros((0, sum(engine.split.sizes)))})
 
 
-def _gone_on(saved: Saved, engine: Engine) -> Chain:
-    with jax.enable_x64(True):
+def _gone_on(saved: Saved, engine: Engine, job: Job) -> Chain:
+    try:
         leaves = [saved.state[str(i)] for i in range(len(saved.state))]
-        state = jax.tree.unflatten(engine.state_structure, leaves)
-    records = [Records(**part) for part in saved.parts]
+        with jax.enable_x64(True):
+            state = jax.tree.unflatten(engine.state_structure, leaves)
+        records = [Records(**part) for part in saved.parts]
+        drawn = sum(len(r.n_steps) for r in records)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged() from error
+    if drawn != max(0, saved.done - job.tune) or saved.done > job.tune + job.draws:
+        raise damaged()
     return Chain(state, saved.done, saved.warmup_steps, records)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -60,31 +61,40 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any], resume: bool) -> None:
         self.path = Path(path)
-        there = self.path.exists() and self.path.stat().st_size > 0
-        if there and not resume:
-            raise CheckpointError(
-                f"{self.path} holds a run that was interrupted",
-                where="the checkpoint",
-                expected="no checkpoint, or the wish to go on from it",
-                remedy="add --resume (in Python resume=True) to go on, or delete the file",
-            )
         wanted = json.loads(json.dumps(dict(settings)))
         try:
-            with self._open() as db:
-                db.executescript(_TABLES)
-                found = dict(db.execute("SELECT key, value FROM run"))
-                if not found:
-                    rows = [(k, json.dumps(v)) for k, v in wanted.items()]
-                    db.executemany("INSERT INTO run VALUES (?, ?)", rows)
-        except sqlite3.DatabaseError as error:
+            if self.path.is_dir():
+                raise sqlite3.DatabaseError("it is a folder")
+            found, begun = self._begun(wanted)
+        except (sqlite3.DatabaseError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path} can't be used: {error}",
                 where="the checkpoint",
                 expected="a checkpoint that measurebayes wrote, in a folder that can be written",
                 remedy="delete or rename the file, then run again",
             ) from error
-        if found:
-            self._same_run({k: json.loads(v) for k, v in found.items()}, wanted)
+        if begun and not resume:
+            raise CheckpointError(
+                f"{self.path} holds a run that was interrupted",
+                where="the checkpoint",
+                expected="no checkpoint, or the wish to go on from it",
+                remedy="add --resume (in Python resume=True) to go on, or delete the file",
+            )
+        if begun:
+            self._same_run(found, wanted)
+
+    def _begun(self, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Return the settings in the file, and whether a chain was saved; write them if not."""
+        with self._open() as db:
+            db.executescript(_TABLES)
+            begun = db.execute("SELECT count(*) FROM chain").fetchone()[0] > 0
+            if not begun:  # nothing to lose: a run that failed before its first draw
+                db.execute("DELETE FROM run")
+                db.execute("DELETE FROM pilot")
+                rows = [(k, json.dumps(v)) for k, v in wanted.items()]
+                db.executemany("INSERT INTO run VALUES (?, ?)", rows)
+            found = dict(db.execute("SELECT key, value FROM run"))
+        return {k: json.loads(v) for k, v in found.items()}, begun
 
     def _same_run(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         for key in wanted:
@@ -133,7 +143,11 @@ class Checkpoint:
             ).fetchone()
             parts = db.execute("SELECT arrays FROM draws WHERE chain = ? ORDER BY part", (chain,))
             drawn = [_unpack(part[0]) for part in parts]
-        return None if row is None else Saved(row[0], row[1], _unpack(row[2]), drawn)
+        if row is None:
+            return None
+        if not all(isinstance(number, int) and number >= 0 for number in row[:2]):
+            raise damaged()
+        return Saved(row[0], row[1], _unpack(row[2]), drawn)
 
 
 def _short(value: Any) -> str:
@@ -148,5 +162,18 @@ def _pack(arrays: Arrays) -> bytes:
 
 
 def _unpack(blob: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(blob), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    try:
+        with np.load(io.BytesIO(blob), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise damaged() from error
+
+
+def damaged() -> CheckpointError:
+    """Return the error for a checkpoint whose content can't be what was saved."""
+    return CheckpointError(
+        "what was saved can't be read back",
+        where="the checkpoint",
+        expected="a checkpoint as measurebayes wrote it",
+        remedy="delete the file, and run without --resume",
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.data import fingerprint, validate_for_fit
-from measurebayes.errors import InputError
+from measurebayes.errors import CheckpointError, InputError
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.results import assemble, labelled_draws
 from measurebayes.program.registry import ModelFile, get_model
@@ -57,8 +57,9 @@ def fit(
     priors
         Numbers that replace those of the model file's PRIORS.
     executor
-        Where the chains run (backend numpyro): any `concurrent.futures.Executor`; by default
-        threads, one a core.
+        Where the chains run (backend numpyro): any `concurrent.futures.Executor` whose processes
+        start afresh (``mp_context=multiprocessing.get_context("spawn")``); by default threads, one
+        a core.
     progress
         Show progress bars on standard error.
     checkpoint
@@ -92,6 +93,13 @@ def fit(
     settings = _settings(backend, method, draws, tune, chains, seed)
     attrs = {**settings, "priors": json.dumps(numbers)}
     if backend == "pymc":
+        if checkpoint is not None and Path(checkpoint).exists():
+            raise CheckpointError(
+                f"{checkpoint} holds a run of the backend numpyro",
+                where="the checkpoint",
+                expected="no checkpoint: PyMC's samplers can't be gone on with",
+                remedy="name another output, or delete the file if the run in it is not needed",
+            )
         from measurebayes.inference.pymc import draw_with_pymc
 
         posterior, stats, more = draw_with_pymc(model, runs, numbers, settings, progress)
@@ -116,11 +124,12 @@ def _settings(
     whole: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "seed": seed}
     for name, value in whole.items():
         least = 0 if name == "seed" else 1
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        whole_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole_number or not least <= value < 2**63:
             raise InputError(
-                f"{name}={value!r}",
+                f"{name}={str(value)[:40]}",
                 where="the arguments of fit",
-                expected=f"a whole number, at least {least}",
+                expected=f"a whole number from {least} to 2**63 - 1",
                 remedy=f"leave {name} out to get its default",
             )
     return {"backend": backend, "method": method} | {n: int(v) for n, v in whole.items()}

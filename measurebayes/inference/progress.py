@@ -54,3 +54,20 @@ def bars(model: str, chains: int, tune: int, draws: int, show: bool) -> Iterator
             progress.update(tasks[chain], completed=done, phase=phase, note=note)
 
         yield report
+
+
+@contextmanager
+def working(text: str, show: bool) -> Iterator[None]:
+    """Say what is being done while the block runs: turning on a terminal, one line elsewhere."""
+    if not show:
+        yield
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(text):
+            yield
+    else:
+        console.print(text, highlight=False)
+        yield

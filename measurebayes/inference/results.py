@@ -19,9 +19,11 @@ from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.data.store import as_made, replaced
 from measurebayes.errors import InputError
+from measurebayes.inference.trust import trusted
 from measurebayes.program.registry import (
     ModelFile,
     get_model,
+    loaded_models,
     model_names,
     priors_from_json,
 )
@@ -77,7 +79,6 @@ def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
             continue
     return {
         "model": model.name,
-        "model_path": model.path if not _bundled(model) else "",
         "model_source": model.source,
         "model_sha256": model.sha256,
         "data_name": str(data.attrs.get("name", "")),
@@ -86,10 +87,6 @@ def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
         "versions": json.dumps(versions),
         "measurebayes_version": versions.get("measurebayes", "unknown"),
     }
-
-
-def _bundled(model: ModelFile) -> bool:
-    return model.name in model_names() and get_model(model.name).sha256 == model.sha256
 
 
 def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.Dataset | None:
@@ -110,29 +107,24 @@ def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.
 def model_of(fit: xr.DataTree) -> ModelFile:
     """Return the model of a fit, with the priors that it was fitted with.
 
-    A model is code, and code is never run from a fit: the fit's text only says which file it was,
-    a bundled one or one of the user's own at the path where it was loaded from.
+    A model is code, and code is never run from a fit, nor from a place that the fit names: its text
+    only says which model it was, a bundled one or one that the user has loaded in this process.
 
     Raises
     ------
     InputError
-        That file is not there any more, or its code has changed.
+        There is no such model here, or its code has changed.
     """
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
-    path = str(fit.attrs.get("model_path", ""))
-    found = None
-    if not path and name in model_names():
-        found = get_model(name).source, name
-    elif path and Path(path).is_file():
-        found = Path(path).read_text(encoding="utf-8", errors="replace"), path
-    if found and same_code(found[0], source):
-        return replace(get_model(found[1]), priors=priors_from_json(fit.attrs["priors"]))
+    bundled = [get_model(name)] if name in model_names() else []
+    for model in (*loaded_models(), *bundled):
+        if same_code(model.source, source):
+            return replace(model, priors=priors_from_json(fit.attrs["priors"]))
     raise InputError(
-        f"the model {name!r} of the fit is not there any more, or its code has changed",
-        where=path or f"the bundled model {name}",
-        expected="the code that the fit was made with: it is not run from the fit itself",
-        remedy="fit again; or, if you trust it, write fit.attrs['model_source'] to a file, "
-        "and set fit.attrs['model_path'] to its path",
+        f"the fit was made with the model {name!r}, which is none of the bundled ones as they are now",
+        where="the fit",
+        expected="to be told the file of the model: its code is not run from the fit",
+        remedy=f"add --model {name}.py (in Python: mb.get_model('{name}.py') first), or fit again",
     )
 
 
@@ -140,12 +132,15 @@ def same_code(one: str, other: str) -> bool:
     """Tell whether two Python texts differ at most in comments and the module's docstring."""
     try:
         trees = [ast.parse(text) for text in (one, other)]
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     for tree in trees:
         if tree.body and ast.get_docstring(tree, clean=False) is not None:
             del tree.body[0]
-    return ast.dump(trees[0]) == ast.dump(trees[1])
+    try:
+        return ast.dump(trees[0]) == ast.dump(trees[1])
+    except RecursionError:
+        return False
 
 
 def save_fit(fit: xr.DataTree, path: str | Path) -> Path:
@@ -211,4 +206,4 @@ def open_fit(path: str | Path) -> xr.DataTree:
             expected="a file that `measurebayes fit` or `mb.save` wrote",
             remedy=f"measurebayes fit two_pl {path} -o fit.nc, if it holds data",
         )
-    return fit.map_over_datasets(as_made)
+    return trusted(fit.map_over_datasets(as_made), str(path))

@@ -12,6 +12,7 @@ from measurebayes.program.cells import Cells
 from measurebayes.program.labelled import Labelled, expand, labelled
 
 Dims = str | tuple[str, ...]
+AXES = ("agent", "task", "family")
 
 
 class Program(ABC):
@@ -121,6 +122,9 @@ class Program(ABC):
 
     def size(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         """Lengths of the axes."""
+        unknown = [d for d in dims if d not in self.data.sizes or d == "cell"]
+        if unknown:
+            raise ValueError(f"axis {unknown[0]!r} is not one of {', '.join(AXES)}")
         return tuple(self.data.sizes[d] for d in dims)
 
     def _latent(self, name: str, family: str, parameters: tuple, dims: Dims) -> Labelled:

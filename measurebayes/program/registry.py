@@ -8,6 +8,8 @@ import inspect
 import json
 import math
 import re
+import sys
+import traceback
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,6 +84,45 @@ class ModelFile:
         items = re.split(r"^\d+\.\s+", text, flags=re.MULTILINE)[1:]
         return [" ".join(item.split()) for item in items]
 
+    def run(self, pp: Any, data: Any, priors: Mapping[str, float]) -> None:
+        """Run the model text on a program.
+
+        Raises
+        ------
+        ModelError
+            The text fails; the message gives its line.
+        """
+        self._guarded(self.function, pp, data, priors)
+
+    def run_by_hand(
+        self, function: Callable[..., None], data: Any, priors: Mapping[str, float]
+    ) -> None:
+        """Run the file's own ``numpyro`` or ``pymc`` function; raises what `run` does."""
+        self._guarded(function, data, priors)
+
+    def _guarded(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except (ModelError, KeyboardInterrupt, MemoryError):
+            raise
+        # A user's text may raise anything, and may try to leave; its line must be named.
+        except BaseException as error:
+            lines = [
+                frame.lineno
+                for frame in traceback.extract_tb(error.__traceback__)
+                if frame.filename == self.path
+            ]
+            what = f"{type(error).__name__}: {error}"
+            if isinstance(error, KeyError) and arguments:
+                what = f"no entry {error} (in priors, data or values)"
+            raise ModelError(
+                what,
+                where=f"{self.path}, line {lines[-1]}" if lines else self.path,
+                expected="a text that uses the verbs of pp; axes agent, task, family; priors "
+                + ", ".join(self.priors),
+                remedy="mend the line, then run `measurebayes verify` on the file again",
+            ) from error
+
     def with_priors(self, changes: Mapping[str, float] | None) -> dict[str, float]:
         """Return PRIORS with some numbers replaced.
 
@@ -114,6 +155,15 @@ class ModelFile:
         return {**self.priors, **{name: float(value) for name, value in changes.items()}}
 
 
+# Models of the user's own that this process has loaded: only these may serve fits made with them.
+_LOADED: dict[str, ModelFile] = {}
+
+
+def loaded_models() -> list[ModelFile]:
+    """Return the models of the user's own that were loaded in this process."""
+    return list(_LOADED.values())
+
+
 def model_names() -> list[str]:
     """Return the names of the bundled models, sorted."""
     folder = resources.files("measurebayes.models")
@@ -135,7 +185,9 @@ def get_model(name_or_path: str | Path | ModelFile) -> ModelFile:
         return name_or_path
     text = str(name_or_path)
     if text.endswith(".py"):
-        return _from_file(Path(text))
+        model = _from_file(Path(text).absolute())
+        _LOADED[model.sha256] = model
+        return model
     if text not in model_names():
         near = difflib.get_close_matches(text, model_names(), 1)
         raise ModelError(
@@ -173,8 +225,10 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
     module.__file__ = path
     try:
         exec(compile(source, path, "exec"), module.__dict__)
+    except KeyboardInterrupt:
+        raise
     # A user's file may raise anything, and may try to leave; the message must name what it was.
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise ModelError(
             f"{type(error).__name__}: {error}",
             where=f"running {path}",
@@ -202,14 +256,15 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
     )
 
 
-def _missing_part(doc: str | None, function: Any, priors: Any) -> str | None:
-    if not (doc or "").strip():
+def _missing_part(doc: Any, function: Any, priors: Any) -> str | None:
+    if not isinstance(doc, str) or not doc.strip():
         return "no module docstring"
     if not isinstance(priors, Mapping):
         return "no mapping PRIORS"
     wrong = [k for k, v in priors.items() if isinstance(v, bool) or not isinstance(v, int | float)]
+    wrong += [k for k, v in priors.items() if k not in wrong and not 0 < v < sys.float_info.max]
     if wrong:
-        return f"PRIORS[{wrong[0]!r}] = {priors[wrong[0]]!r} is not a number"
+        return f"PRIORS[{wrong[0]!r}] = {str(priors[wrong[0]])[:40]} is not a positive number"
     if not callable(function):
         return "no function model"
     if list(inspect.signature(function).parameters)[:3] != ["pp", "data", "priors"]:

@@ -128,6 +128,7 @@ def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame)
         ),
         "checks": [_check_row(row) for row in checks.to_dict("records")],
         "failures": _failures(fit, checks),
+        "misfit": _misfit(checks),
         "worst": worst.to_dict("records"),
         "chains": convergence.chains_table(fit).to_dict("records"),
         "provenance": _provenance(fit),
@@ -160,6 +161,12 @@ def _failures(fit: xr.DataTree, checks: pd.DataFrame) -> list[str]:
 
         return [row.text for row in failures(judge(fit))]
     return [str(text) for text in rows.loc[~rows["passed"].astype(bool), "text"]]
+
+
+def _misfit(checks: pd.DataFrame) -> list[str]:
+    """Return what the model does not reproduce: failed checks other than of convergence."""
+    others = checks[~checks["name"].isin(convergence.TRUST) & ~checks["passed"].astype(bool)]
+    return [str(text) for text in others["text"]]
 
 
 def _priors(source: str, values: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -232,6 +239,13 @@ def _lead(fit: xr.DataTree) -> str:
     table = interval_table(fit, "ability", "agent")
     best = int(table["mean"].argmax())
     row, chance = table.iloc[best], first_ranks(fit)[best]
+    if chance < 0.5:
+        return (
+            f"No agent is clearly the ablest of {len(table)}: the highest mean ability is "
+            f"{number(row['mean'])} logits (95\u202f% interval "
+            f"{interval(row['low95'], row['high95'])}), and the probability that this agent, "
+            f"{shown(row['name'])}, is the ablest is {_chance(chance)}."
+        )
     return (
         f"{shown(row['name'])} has the highest mean ability, {number(row['mean'])} logits "
         f"(95\u202f% interval {interval(row['low95'], row['high95'])}); the probability that it is "
@@ -241,6 +255,8 @@ def _lead(fit: xr.DataTree) -> str:
 
 def _chance(value: float) -> str:
     # A share of draws can't tell 0.999 from certainty.
+    if value < 0.01:
+        return "less than 0.01"
     return "more than 0.99" if value > 0.99 else number(value)
 
 
