@@ -12,10 +12,11 @@ demo: setup ## the main job on real data: fits, comparison, checks and demo/repo
 	$(BIN)/measurebayes analyse metr-th1.1 --models rasch two_pl -o demo/
 
 test: setup ## the whole suite, at most 10 minutes on two cores
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -m slow
 
 quick: setup ## what needs no sampler, at most 60 seconds
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -144,7 +144,7 @@ def test_prior_of_one_model_leaves_the_other_fit_alone(
     invented: Any, fits: Fits, tmp_path: Path
 ) -> None:
     run(invented[0], tmp_path / "out")
-    result, _, _ = run(invented[0], tmp_path / "out", priors={"log_discrimination_sd": 0.5})
+    result, _, _ = run(invented[0], tmp_path / "out", priors={"log_discrimination_sd": 0.7})
     assert fits.asked == ["rasch", "two_pl", "two_pl"]
     assert result.reused == ["rasch"]
 

@@ -13,6 +13,9 @@ from measurebayes.checks.uninformative import uninformative, uninformative_rows
 from measurebayes.program.registry import get_model
 
 AGENTS, TASKS, ATTEMPTS = 12, 18, 12
+
+PRIORS = '{"ability_sd": 2.5, "difficulty_mean": 5.0, "difficulty_sd": 5.0}'
+
 DRAWS = 300
 
 
@@ -88,7 +91,13 @@ def rasch_fit(data, rng, shift_ability=0.0, shift_difficulty=0.0):
         coords={"agent": data["agent"].values, "task": data["task"].values},
     )
     model = get_model("rasch")
-    attrs = {"model": "rasch", "model_source": model.source, "seed": 3, "data_fingerprint": "x"}
+    attrs = {
+        "model": "rasch",
+        "priors": "{}",
+        "model_source": model.source,
+        "seed": 3,
+        "data_fingerprint": "x",
+    }
     groups = {"/": xr.Dataset(attrs=attrs), "posterior": posterior, "data": data}
     return xr.DataTree.from_dict(groups)
 

@@ -9,6 +9,8 @@ from scipy.special import expit
 from measurebayes.compare import compare, loo
 from measurebayes.program.registry import get_model
 
+PRIORS = '{"ability_sd": 2.5, "difficulty_mean": 5.0, "difficulty_sd": 5.0}'
+
 
 @pytest.fixture
 def fit(rng):
@@ -44,7 +46,12 @@ def fit(rng):
             "difficulty_sd": (batch, rng.uniform(1, 2, shape)),
         }
     )
-    attrs = {"model": "rasch", "model_source": get_model("rasch").source, "data_fingerprint": "x"}
+    attrs = {
+        "model": "rasch",
+        "priors": "{}",
+        "model_source": get_model("rasch").source,
+        "data_fingerprint": "x",
+    }
     groups = {"/": xr.Dataset(attrs=attrs), "posterior": posterior, "data": data}
     return xr.DataTree.from_dict(groups)
 

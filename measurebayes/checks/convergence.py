@@ -209,7 +209,8 @@ def _divergences(stats: xr.Dataset) -> Check:
     else:
         text = (
             f"{count} of {diverging.size} draws diverged: part of the posterior may not have been "
-            "reached. A longer warm-up (tune=2000) or narrower priors on the standard deviations may help."
+            "reached. A longer warm-up (tune=2000) or narrower priors on the standard deviations "
+            "may help."
         )
     return Check("divergences", count == 0, float(count), text)
 
@@ -234,7 +235,10 @@ def _tree_depth(stats: xr.Dataset, attrs: dict) -> Check:
     passed = share <= TREE_DEPTH_SHARE
     text = f"{100 * share:.1f} % of the draws reached the largest tree depth (at most 1 % is fine)."
     if not passed:
-        text += " The draws are not biased by it but slow and correlated; a longer warm-up (tune=2000) may help."
+        text += (
+            " The draws are not biased by it but slow and correlated; a longer warm-up (tune=2000) "
+            "may help."
+        )
     return Check("tree_depth", passed, share, text)
 
 

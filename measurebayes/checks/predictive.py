@@ -289,7 +289,7 @@ def _mixed_row(found: xr.Dataset) -> Check:
     if not passed and share < float(replicated.mean()):
         text += (
             " Repeated attempts of an agent at a task agree more than the model allows: agents "
-            "differ in which tasks they can do, beyond one ability. Intervals of tasks and agents are "
+            "differ in which tasks they can do, beyond one ability. Their intervals are "
             "too narrow, since every attempt is taken as new evidence."
         )
     elif not passed:

@@ -63,7 +63,7 @@ class Split:
         cls,
         shapes: Mapping[str, tuple[int, ...]],
         axes: Mapping[str, tuple[str, ...]],
-        limit: int = TOP_LIMIT,
+        limit: int,
     ) -> Split:
         """Put scalars and the shortest vectors on top while the block stays within the limit.
 

@@ -27,7 +27,7 @@ from measurebayes.backends.simulate import variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
 from measurebayes.inference.centring import Recentred, coordinates, recentred
-from measurebayes.inference.geometry import HESSIAN_LIMIT, Split, hessian_products
+from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -115,7 +115,7 @@ class Engine:
         # The free elements of a zero-sum vector each touch all its elements: they have no axis.
         axes = {v.name: v.dims for v in self.variables if v.family != "zero_sum_normal"}
         axes |= {f"{name}_free": dims for name, dims in axes.items()}
-        self.split = Split.of(shapes, axes)
+        self.split = Split.of(shapes, axes, TOP_LIMIT)
         started = time.perf_counter()
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
 

@@ -121,7 +121,7 @@ def model_of(fit: xr.DataTree) -> ModelFile:
         if same_code(model.source, source):
             return replace(model, priors=priors_from_json(fit.attrs["priors"]))
     raise InputError(
-        f"the fit was made with the model {name!r}, which is none of the bundled ones as they are now",
+        f"the fit was made with the model {name!r}, which is none of the bundled ones of today",
         where="the fit",
         expected="to be told the file of the model: its code is not run from the fit",
         remedy=f"add --model {name}.py (in Python: mb.get_model('{name}.py') first), or fit again",
