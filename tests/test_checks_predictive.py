@@ -93,7 +93,7 @@ def rasch_fit(data, rng, shift_ability=0.0, shift_difficulty=0.0):
     model = get_model("rasch")
     attrs = {
         "model": "rasch",
-        "priors": "{}",
+        "priors": PRIORS,
         "model_source": model.source,
         "seed": 3,
         "data_fingerprint": "x",

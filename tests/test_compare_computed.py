@@ -48,7 +48,7 @@ def fit(rng):
     )
     attrs = {
         "model": "rasch",
-        "priors": "{}",
+        "priors": PRIORS,
         "model_source": get_model("rasch").source,
         "data_fingerprint": "x",
     }
