@@ -221,7 +221,6 @@ def fit_attrs(model, source, data, chains, draws, seed):
     priors = PRIORS | ({"log_discrimination_sd": 1.0} if model == "two_pl" else {})
     return {
         "model": model,
-        "model_path": "",
         "model_source": source,
         "model_sha256": hashlib.sha256(source.encode()).hexdigest(),
         "priors": json.dumps(priors),

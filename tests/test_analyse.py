@@ -187,7 +187,7 @@ def test_command_ends_with_1_when_sampling_has_not_converged(
 
 @pytest.mark.slow
 def test_with_the_sampler(tiny: xr.Dataset, tmp_path: Path) -> None:
-    result, _, _ = run(tiny, tmp_path / "out", draws=500, tune=500, progress=False)
+    result, _, _ = run(tiny, tmp_path / "out", **DEFAULTS)
     assert result.converged["rasch"], result.checks["rasch"]
-    again, _, _ = run(tiny, tmp_path / "out", draws=500, tune=500, progress=False)
+    again, _, _ = run(tiny, tmp_path / "out", **DEFAULTS)
     assert again.reused == ["rasch", "two_pl"]

@@ -1,7 +1,6 @@
 """Draws of the real samplers against exact posteriors, limits, symmetry, truth and each other."""
 
 import multiprocessing
-import os
 import signal
 import sqlite3
 import subprocess
@@ -193,7 +192,7 @@ def test_a_seed_reproduces_the_draws_in_any_executor(tiny):
 
 COMMAND = [
     sys.executable, "-m", "measurebayes", "fit", "two_pl", "metr-th1.1", "--seed", "7",
-    "--draws", "1500", "--tune", "300", "--chains", "2", "--quiet",
+    "--draws", "900", "--tune", "300", "--chains", "2", "--quiet",
 ]  # fmt: skip
 
 
@@ -208,7 +207,7 @@ def test_killed_fit_goes_on_with_the_same_draws(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     drawn = saved_draws(part)
-    assert 100 <= drawn < 2 * 1500, "it was not killed in the middle of sampling"
+    assert 100 <= drawn < 2 * 900, "it was not killed in the middle of sampling"
     assert not output.exists()
     refused = subprocess.run([*COMMAND, "-o", str(output)], capture_output=True, text=True)
     assert refused.returncode == 2
@@ -232,23 +231,6 @@ def saved_draws(part):
     except sqlite3.OperationalError:  # the tables are being made
         return 0
     return found[0] or 0
-
-
-def test_interrupted_fit_says_how_to_go_on(tmp_path):
-    output = tmp_path / "fit.nc"
-    part = tmp_path / "fit.nc.part"
-    process = subprocess.Popen(
-        [*COMMAND, "-o", str(output)], stderr=subprocess.PIPE, text=True, preexec_fn=os.setpgrp
-    )
-    deadline = time.monotonic() + 120
-    while saved_draws(part) < 1 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "--resume" in message
-    assert "Traceback" not in message
-    assert part.exists()
 
 
 # -- METR ---------------------------------------------------------------------------------------
