@@ -20,6 +20,7 @@ from measurebayes.cli import main
 from measurebayes.data import fingerprint
 from measurebayes.program.registry import ModelFile, get_model
 
+DEFAULTS: dict[str, Any] = {"draws": 1000, "tune": 500, "chains": 4, "seed": 1, "progress": False}
 SETTINGS: dict[str, Any] = {"seed": 1, "draws": 200, "tune": 100, "chains": 4}
 
 
