@@ -302,6 +302,8 @@ def test_checkpoint_without_a_chain_gives_way(tmp_path):
     """A run that failed before its first draw leaves nothing that could be lost."""
     path = tmp_path / "fit.nc.part"
     Checkpoint(path, SETTINGS, resume=False).save_pilot({"shear": np.eye(2)}, 5)
+    same = Checkpoint(path, SETTINGS, resume=True)
+    assert same.pilot() is not None
     other = Checkpoint(path, SETTINGS | {"seed": 9}, resume=False)
     assert other.pilot() is None
 

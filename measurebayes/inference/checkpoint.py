@@ -84,17 +84,22 @@ class Checkpoint:
             self._same_run(found, wanted)
 
     def _begun(self, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Return the settings in the file, and whether a chain was saved; write them if not."""
+        """Return the settings in the file, and whether a chain was saved.
+
+        Where none was, there is nothing to lose: another run that failed before its first draw
+        gives way to this one.
+        """
         with self._open() as db:
             db.executescript(_TABLES)
             begun = db.execute("SELECT count(*) FROM chain").fetchone()[0] > 0
-            if not begun:  # nothing to lose: a run that failed before its first draw
+            rows = dict(db.execute("SELECT key, value FROM run"))
+            found = {k: json.loads(v) for k, v in rows.items()}
+            if not begun and found != wanted:
                 db.execute("DELETE FROM run")
                 db.execute("DELETE FROM pilot")
-                rows = [(k, json.dumps(v)) for k, v in wanted.items()]
-                db.executemany("INSERT INTO run VALUES (?, ?)", rows)
-            found = dict(db.execute("SELECT key, value FROM run"))
-        return {k: json.loads(v) for k, v in found.items()}, begun
+                new = [(k, json.dumps(v)) for k, v in wanted.items()]
+                db.executemany("INSERT INTO run VALUES (?, ?)", new)
+        return found, begun
 
     def _same_run(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         for key in wanted:
