@@ -9,9 +9,12 @@ import os
 import pty
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -527,16 +530,32 @@ def test_json_option_stands_alone() -> None:
 
 @pytest.mark.slow
 def test_interrupt_by_signal_ends_with_130(tmp_path: Path) -> None:
-    target = tmp_path / "f.nc"
+    """In the middle of sampling: as soon as a chain has been saved."""
+    target, part = tmp_path / "f.nc", tmp_path / "f.nc.part"
     words = ["fit", "two_pl", "metr-th1.1", "--draws", "50000", "-o", str(target)]
     with subprocess.Popen(
         [sys.executable, "-m", "measurebayes", *words], stderr=subprocess.PIPE, text=True
     ) as running:
         try:
-            running.wait(timeout=25)
-        except subprocess.TimeoutExpired:
+            deadline = time.monotonic() + 150
+            while not saved_chains(part) and time.monotonic() < deadline:
+                time.sleep(0.2)
             running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=120)
+            _, errors = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert running.returncode == 130, errors
     assert "Traceback" not in errors
+    assert "--resume" in errors
+    assert saved_chains(part)
     assert not target.exists()
+
+
+def saved_chains(part: Path) -> int:
+    if not part.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"file:{part}?mode=ro", uri=True, timeout=5)) as db:
+            return int(db.execute("SELECT count(*) FROM chain").fetchone()[0])
+    except sqlite3.OperationalError:  # the tables are being made
+        return 0
