@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -528,7 +529,16 @@ def test_json_option_stands_alone() -> None:
     assert CliRunner().invoke(command, ["--json"]).output == "True\n"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children take SIGINT, also where this process ignores it, being in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_by_signal_ends_with_130(tmp_path: Path) -> None:
     """In the middle of sampling: as soon as a chain has been saved."""
     target, part = tmp_path / "f.nc", tmp_path / "f.nc.part"
