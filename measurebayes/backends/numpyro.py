@@ -14,6 +14,7 @@ import xarray as xr
 from jax.scipy.special import gammaln
 from numpyro.distributions import constraints
 
+from measurebayes.program.cells import Cells
 from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -140,8 +141,6 @@ _DISTRIBUTIONS: dict[str, Callable[..., dist.Distribution]] = {
 
 def counts_of(data: xr.Dataset, layout: str) -> dict[str, np.ndarray]:
     """Return attempts, successes and log binomial coefficients in the layout's shape, float64."""
-    from measurebayes.program.cells import Cells
-
     cells = Cells(data, layout)
     attempts = cells.place(data["attempts"].values.astype(float))
     successes = cells.place(data["successes"].values.astype(float))
