@@ -89,7 +89,8 @@ def analyse(
     runs
         Data, as `measurebayes.load` returns them.
     models
-        Names of bundled models, or paths of model files.
+        Names of bundled models, or paths of model files; options may follow, as in
+        ``"horizon_logistic:slopes=common"``.
     folder
         Where to write; it is made if its parent exists.
     priors
@@ -149,7 +150,9 @@ def _fit_and_check(
 ) -> None:
     from measurebayes.checks import converged
 
-    name, file = model.name, folder / f"{model.name}.nc"
+    # A colon can't be part of a file's name everywhere.
+    name, stem = model.label, model.label.replace(":", "-")
+    file = folder / f"{stem}.nc"
     fit = _found(file, model, runs, priors, settings)
     if fit is None:
         fit = _fitted(file, model, runs, priors, say, settings)
@@ -161,7 +164,7 @@ def _fit_and_check(
     result.fits[name] = fit
     result.converged[name] = converged(fit)
     result.checks[name] = mb.check(fit)
-    _write(result, f"checks {name}", folder / f"checks_{name}.csv", result.checks[name])
+    _write(result, f"checks {name}", folder / f"checks_{stem}.csv", result.checks[name])
     if show is not None:
         show(result.checks[name], f"Checks of {name}")
 
@@ -179,14 +182,14 @@ def _models(models: Sequence[str]) -> dict[str, ModelFile]:
     chosen: dict[str, ModelFile] = {}
     for text in models:
         model = get_model(text)
-        if model.name in chosen:
+        if model.label in chosen:
             raise InputError(
-                f"two models are called {model.name!r}",
+                f"two models are called {model.label!r}",
                 where="models",
                 expected="different names: a model's name is the name of its file",
                 remedy="name each model once, or copy the file under another name",
             )
-        chosen[model.name] = model
+        chosen[model.label] = model
     if not chosen:
         raise InputError("no model", where="models", remedy="name at least one, such as rasch")
     return chosen
@@ -261,6 +264,7 @@ def _found(
         **{key: settings[key] for key in _SETTINGS if key in settings},
     }
     same = all(fit.attrs.get(key) == value for key, value in wanted.items())
+    same = same and json.loads(fit.attrs.get("options", "{}")) == dict(model.options)
     if not same or json.loads(fit.attrs["priors"]) != model.with_priors(priors):
         return None
     return fit
@@ -279,10 +283,10 @@ def _fitted(
 ) -> xr.DataTree:
     checkpoint = Path(f"{file}.part")
     if file.exists():
-        say(f"{model.name}: the fit in {file} has other data, model or settings; fitting anew")
+        say(f"{model.label}: the fit in {file} has other data, model or settings; fitting anew")
     else:
         say(
-            f"{model.name}: "
+            f"{model.label}: "
             + ("going on from the checkpoint" if checkpoint.exists() else "fitting")
         )
     fit = mb.fit(model, runs, priors=priors or None, checkpoint=checkpoint, resume=True, **settings)

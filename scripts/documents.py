@@ -25,16 +25,23 @@ def page(model: ModelFile) -> str:
     ]
     for head, body in model.sections.items():
         parts += [f"## {head}", f"```text\n{body}\n```" if head in CODE_SECTIONS else body]
+    if model.offered:
+        parts += ["## Options", option_table(model)]
     parts += ["## Priors", prior_table(model), "## The model text"]
     parts += [f"```python\n{model_text(model.source)}\n```", "## Use"]
-    parts += [
-        f'```python\nfit = mb.fit("{model.name}", runs, seed=1)\n```',
-        "```sh\n"
-        f"measurebayes describe {model.name} DATA\n"
-        f"measurebayes fit {model.name} DATA --seed 1 -o {model.name}.nc\n"
-        f"measurebayes copy {model.name} my_model.py\n"
-        "```",
+    other = model.variants()[-1]
+    chosen = "".join(f", {n}={v!r}" for n, v in other.options.items()).replace("'", '"')
+    python = [f'fit = mb.fit("{model.name}", runs, seed=1)']
+    shell = [
+        f"measurebayes describe {model.name} DATA",
+        f"measurebayes fit {model.name} DATA --seed 1 -o {model.name}.nc",
+        f"measurebayes copy {model.name} my_model.py",
     ]
+    if model.offered:
+        python.append(f'fit = mb.fit("{model.name}", runs{chosen}, seed=1)')
+        shell.insert(2, f"measurebayes fit {other.label} DATA --seed 1 -o {model.name}_2.nc")
+    for language, lines in (("python", python), ("sh", shell)):
+        parts.append("\n".join([f"```{language}", *lines, "```"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -44,6 +51,21 @@ def prior_table(model: ModelFile) -> str:
     lines = ["| name | value | meaning |", "|---|---|---|"]
     lines += [f"| `{n}` | {v:g} | {comments.get(n, '')} |" for n, v in model.priors.items()]
     return "\n".join(lines)
+
+
+def option_table(model: ModelFile) -> str:
+    """Return names and values, the default first, and the comments that stand beside them."""
+    comments = dict(re.findall(r'^    "(\w+)": [^#\n]*#\s*(.*)$', options_of(model), re.MULTILINE))
+    lines = ["| name | values, the default first | meaning |", "|---|---|---|"]
+    for name, offer in model.offered.items():
+        words = [f"`{w}`" for w in offer] if isinstance(offer, tuple) else [f"{offer}", "any other"]
+        lines.append(f"| `{name}` | {', '.join(words)} | {comments.get(name, '')} |")
+    return "\n".join(lines)
+
+
+def options_of(model: ModelFile) -> str:
+    """Return the lines of OPTIONS in the file."""
+    return model.source.partition("\nOPTIONS = {\n")[2].partition("\n}\n")[0]
 
 
 def model_text(source: str) -> str:

@@ -29,6 +29,11 @@ class DensityProgram(Program):
         self.values = values
         self.terms: dict[str, float] = {}
 
+    def stored_labels(self, name: str) -> np.ndarray | None:
+        """Return the labels that the values have."""
+        found = (v.coords[name].values for v in self.values.values() if name in v.coords)
+        return next(found, None)
+
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Add the log density of a latent variable at its given value."""
         value = labelled(self.values[name].transpose(*dims))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import xarray as xr
@@ -20,7 +21,7 @@ class Description:
     Attributes
     ----------
     model, title, equations
-        From the model file.
+        From the model file; the name tells options that are not the default.
     priors
         The numbers in use.
     variables
@@ -29,6 +30,8 @@ class Description:
         Number of free parameters: a zero-sum vector has one less than its length.
     cells, attempts
         Observations they are estimated from.
+    options
+        The options in use.
     """
 
     model: str
@@ -39,13 +42,16 @@ class Description:
     parameters: int
     cells: int
     attempts: int
+    options: dict[str, str | int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         priors = "\n".join(f"    {name} = {value:g}" for name, value in self.priors.items())
         equations = "\n".join(f"    {line.strip()}" for line in self.equations.splitlines())
+        options = "".join(f"    {name} = {value}\n" for name, value in self.options.items())
+        options = f"options\n{options}\n" if options else ""
         table = self.variables.to_string(index=False).replace("\n", "\n    ")
         return (
-            f"{self.model}: {self.title}\n\n{equations}\n\npriors\n{priors}\n\n"
+            f"{self.model}: {self.title}\n\n{equations}\n\n{options}priors\n{priors}\n\n"
             f"variables\n    {table}\n\n{self.parameters} free parameters from "
             f"{self.attempts} attempts in {self.cells} cells"
         )
@@ -58,7 +64,10 @@ class Description:
 
 
 def describe(
-    model: str | Path | ModelFile, runs: xr.Dataset, priors: Mapping[str, float] | None = None
+    model: str | Path | ModelFile,
+    runs: xr.Dataset,
+    priors: Mapping[str, float] | None = None,
+    **options: Any,
 ) -> Description:
     """Say what a model would estimate from the data, before anything runs.
 
@@ -70,6 +79,8 @@ def describe(
         Dataset of the schema (dims cell, agent, task, family).
     priors
         Numbers that replace those of the file's PRIORS.
+    **options
+        Options of the model.
 
     Returns
     -------
@@ -79,9 +90,9 @@ def describe(
     Raises
     ------
     ModelError
-        The model can't be loaded, or has no such prior.
+        The model can't be loaded, or has no such prior or option.
     """
-    model = get_model(model)
+    model = get_model(model, **options)
     rows, free = [], 0
     for variable in variables(model, runs, priors):
         size = 1
@@ -97,7 +108,7 @@ def describe(
             }
         )
     return Description(
-        model.name,
+        model.label,
         model.title,
         model.equations,
         model.with_priors(priors),
@@ -105,4 +116,5 @@ def describe(
         free,
         runs.sizes["cell"],
         int(runs["attempts"].sum()),
+        dict(model.options),
     )

@@ -32,6 +32,11 @@ class EvaluateProgram(Program):
         self.deterministics: dict[str, Labelled] = {}
         self.log_odds: Labelled | None = None
 
+    def stored_labels(self, name: str) -> np.ndarray | None:
+        """Return the labels that the values have."""
+        found = (v.coords[name].values for v in self.values.values() if name in v.coords)
+        return next(found, None)
+
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Return the given value."""
         if name not in self.values:

@@ -14,6 +14,7 @@ import xarray as xr
 from jax.scipy.special import gammaln
 from numpyro.distributions import constraints
 
+from measurebayes.backends.survival import survival_log_odds
 from measurebayes.program.cells import Cells
 from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
@@ -98,6 +99,7 @@ class NumPyroProgram(Program):
         "log": jnp.log,
         "logistic": jax.nn.sigmoid,
         "softplus": jax.nn.softplus,
+        "survival_log_odds": survival_log_odds(jnp),
         "sum": jnp.sum,
     }
 
@@ -154,6 +156,7 @@ def numpyro_model(
     data: xr.Dataset,
     priors: Mapping[str, float] | None = None,
     layout: str = "auto",
+    **options: Any,
 ) -> Callable[..., None]:
     """Return a NumPyro model of the data, for use with any NumPyro function.
 
@@ -170,13 +173,15 @@ def numpyro_model(
         Numbers that replace those of the file's PRIORS.
     layout
         ``"auto"``, ``"long"`` or ``"dense"``.
+    **options
+        Options of the model.
 
     Returns
     -------
     callable
         Function of the counts; its sites have the names of the model text, and ``successes``.
     """
-    model = get_model(model)
+    model = get_model(model, **options)
     numbers = model.with_priors(priors)
     defaults = counts_of(data, layout)
 

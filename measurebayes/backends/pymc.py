@@ -10,6 +10,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
+from measurebayes.backends.survival import survival_log_odds
 from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -22,8 +23,15 @@ class PyMCProgram(Program):
         "log": pt.log,
         "logistic": pt.sigmoid,
         "softplus": pt.softplus,
+        "survival_log_odds": survival_log_odds(pt),
         "sum": pt.sum,
     }
+
+    def axis(self, name: str, labels: Any) -> xr.DataArray:
+        """Tell PyMC the axis too."""
+        found = super().axis(name, labels)
+        pm.modelcontext(None).add_coord(name, found.values.tolist())
+        return found
 
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Any:
         """Declare a random variable."""
@@ -73,6 +81,7 @@ def pymc_model(
     data: xr.Dataset,
     priors: Mapping[str, float] | None = None,
     layout: str = "long",
+    **options: Any,
 ) -> pm.Model:
     """Return a PyMC model of the data, for use with any PyMC function.
 
@@ -86,13 +95,15 @@ def pymc_model(
         Numbers that replace those of the file's PRIORS.
     layout
         ``"long"``, ``"dense"`` or ``"auto"``.
+    **options
+        Options of the model.
 
     Returns
     -------
     pymc.Model
         Its variables have the names and dims of the model text, and ``successes``.
     """
-    model = get_model(model)
+    model = get_model(model, **options)
     numbers = model.with_priors(priors)
     names = ("agent", "task", "family")
     coords = {name: data[name].values.tolist() for name in names}

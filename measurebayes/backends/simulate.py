@@ -10,13 +10,12 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
+from measurebayes.backends.survival import survival_log_odds
 from measurebayes.errors import ModelError
 from measurebayes.program.labelled import Labelled, labelled
-from measurebayes.program.program import Program
+from measurebayes.program.program import RESERVED, Program
 from measurebayes.program.registry import ModelFile, get_model
 
-#: Axes and groups of a fit, which a variable can't be named after.
-RESERVED = frozenset({"chain", "draw", "agent", "task", "family", "cell", "successes"})
 LONGEST_NAME = 80
 
 
@@ -39,6 +38,7 @@ class SimulateProgram(Program):
         "log": np.log,
         "logistic": expit,
         "softplus": lambda x: np.logaddexp(0.0, x),
+        "survival_log_odds": survival_log_odds(np),
         "sum": np.sum,
     }
 
@@ -59,7 +59,7 @@ class SimulateProgram(Program):
             raise ValueError(
                 f"{str(name)[:40]!r} can't be the name of a variable: use letters and _"
             )
-        if name in RESERVED:
+        if name in RESERVED or name in self.axes:
             raise ValueError(f"{name!r} can't be the name of a variable: it names something else")
         if name in self.values:
             raise ValueError(f"two variables are called {name!r}")
@@ -129,11 +129,7 @@ def prior_draw(
     program = SimulateProgram(data, rng)
     _drawn(model, program, data, priors)
     return {
-        name: xr.DataArray(
-            np.asarray(x.value),
-            dims=x.dims,
-            coords={d: data.coords[d] for d in x.dims if d in data.coords},
-        )
+        name: xr.DataArray(np.asarray(x.value), dims=x.dims, coords=program.coordinates(x.dims))
         for name, x in program.values.items()
     }
 
@@ -169,6 +165,7 @@ def simulate(
     data: xr.Dataset,
     seed: int = 0,
     priors: Mapping[str, float] | None = None,
+    **options: Any,
 ) -> xr.Dataset:
     """Return the data with successes drawn from the prior predictive distribution.
 
@@ -182,14 +179,17 @@ def simulate(
         Makes the draw reproducible.
     priors
         Numbers that replace those of the file's PRIORS.
+    **options
+        Options of the model.
 
     Returns
     -------
     xarray.Dataset
         Of the schema, with the true values of all variables as variables ``true_<name>``.
     """
+    model = get_model(model, **options)
     drawn = prior_draw(model, data, np.random.default_rng(seed), priors)
     new = data.copy()
     new["successes"] = ("cell", drawn.pop("successes").values)
-    new.attrs = {**data.attrs, "title": f"simulated from {get_model(model).name}, seed {seed}"}
+    new.attrs = {**data.attrs, "title": f"simulated from {model.label}, seed {seed}"}
     return new.assign({f"true_{name}": value for name, value in drawn.items()})

@@ -14,6 +14,7 @@ References
    sensitivity. Bayesian Analysis. doi:10.1214/23-BA1404
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ def calibrate(
     Parameters
     ----------
     model : str or ModelFile
-        Name or path of a model.
+        Name or path of a model, options included.
     data_design : xr.Dataset
         Agents, tasks and attempts to simulate; its successes are not used. Small designs with a
         few attempts a cell are best.
@@ -149,7 +150,7 @@ def calibrate(
     ranked_among : int
         L: number of thinned draws that the truth is ranked among; ranks are 0..L.
     **fit_options
-        Passed to `measurebayes.fit`, e.g. backend.
+        Passed to `measurebayes.fit`, e.g. backend; or options of the model.
 
     Returns
     -------
@@ -178,23 +179,27 @@ def calibrate(
         from measurebayes.inference.chains import refuse_forks
 
         refuse_forks(executor)
-    name = model if isinstance(model, str) else _reference(model)
-    options = {"draws": draws, "tune": tune, "chains": chains, **fit_options}
+    chosen, passed_on = _chosen(model, fit_options)
+    options = {"draws": draws, "tune": tune, "chains": chains, **passed_on}
     tasks = [
-        _Task(name, data_design, priors, seed, i, ranked_among, options)
+        _Task(chosen.reference, data_design, priors, seed, i, ranked_among, options)
         for i in range(replications)
     ]
     outcomes = sorted(
         _tracked(_outcomes(tasks, executor), replications, progress), key=lambda o: o.replication
     )
-    return summarise(outcomes, ranked_among, name, seed)
+    return summarise(outcomes, ranked_among, chosen.label, seed)
 
 
-def _reference(model: Any) -> str:
-    """Name or path from which a worker in another process finds the model again."""
-    from measurebayes.program.registry import model_names
+def _chosen(model: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the model with its options, and the arguments that are for `fit`."""
+    from measurebayes.inference.fitting import fit
+    from measurebayes.program.registry import get_model
 
-    return str(model.name if model.name in model_names() else model.path)
+    own = inspect.signature(fit).parameters.keys() - {"options"}
+    options = {name: value for name, value in arguments.items() if name not in own}
+    passed_on = {name: value for name, value in arguments.items() if name in own}
+    return get_model(model, **options), passed_on
 
 
 def _outcomes(tasks: list[_Task], executor: Executor | None) -> Iterator[Outcome]:

@@ -30,6 +30,8 @@ HEAVY = ("jax", "numpyro", "pymc", "pytensor", "arviz", "matplotlib", "pandas", 
 def verify(model: str | Path | ModelFile, draws: int = 20, seed: int = 1) -> pd.DataFrame:
     """Check a model file against what the toolkit relies on; no sampler is needed.
 
+    Every combination of the model's options is checked, whichever were chosen.
+
     At prior draws, the log density of every variable must agree between SciPy, NumPyro and PyMC
     and between the long and the dense layout, and so must the gradients of the unconstrained
     densities of NumPyro and PyMC.
@@ -51,8 +53,16 @@ def verify(model: str | Path | ModelFile, draws: int = 20, seed: int = 1) -> pd.
     model = get_model(model)
     data = invented_data(seed)
     rows = list(_parts(model))
+    for variant in model.variants():
+        mark = variant.label.removeprefix(model.name).replace(":", " ", 1)
+        checks = _of_one_variant(variant, data, draws, seed)
+        rows += [check._replace(name=check.name + mark) for check in checks]
+    return table(rows)
+
+
+def _of_one_variant(model: ModelFile, data: xr.Dataset, draws: int, seed: int) -> list[Check]:
     points, simulated = _prior_points(model, data, draws, seed)
-    rows.append(simulated)
+    rows = [simulated]
     witness = [log_densities(model, data, values) for values in points]
     dense = [log_densities(model, data, values, layout="dense") for values in points]
     rows.append(_agreement("SciPy density, dense layout", witness, dense))
@@ -61,8 +71,8 @@ def verify(model: str | Path | ModelFile, draws: int = 20, seed: int = 1) -> pd.
         rows.append(_agreement(f"NumPyro density, {layout} layout", witness, found))
     if importlib.util.find_spec("pymc") is None:
         text = "PyMC is not installed, its density was not compared: pip install measurebayes[pymc]"
-        return table([*rows, Check("PyMC density", True, np.nan, text)])
-    return table([*rows, *_against_pymc(model, data, points, witness)])
+        return [*rows, Check("PyMC density", True, np.nan, text)]
+    return [*rows, *_against_pymc(model, data, points, witness)]
 
 
 def invented_data(seed: int = 1, agents: int = 5, tasks: int = 7) -> xr.Dataset:

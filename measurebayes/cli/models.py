@@ -23,12 +23,19 @@ from measurebayes.errors import InputError
 @click.command(cls=Command)
 @json_option
 def models(as_json: bool) -> None:
-    """List the bundled models."""
+    """List the bundled models.
+
+    A model with options is named NAME:OPTION=VALUE wherever a model is named, for example
+    horizon_logistic:slopes=common.
+    """
+    from measurebayes.program.options import written
     from measurebayes.program.registry import get_model, model_names
 
-    rows = [{"model": name, "title": get_model(name).title} for name in model_names()]
+    found = [get_model(name) for name in model_names()]
+    rows = [{"model": m.name, "title": m.title, "options": written(m.offered)} for m in found]
     if as_json:
-        print_json([{**row, "priors": get_model(row["model"]).priors} for row in rows])
+        more = [{"options": m.offered, "priors": m.priors} for m in found]
+        print_json([{**row, **parts} for row, parts in zip(rows, more, strict=True)])
     else:
         print_table(rows)
 

@@ -52,7 +52,8 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     validate(runs)
     runs = _attempted(runs)
     posterior = _thinned(fit["posterior"].to_dataset(), draws)
-    _only_ability(posterior, str(fit.attrs["model"]))
+    model, rng = model_of(fit), np.random.default_rng(seed)
+    _only_ability(posterior, model.label)
     _known_tasks(runs, posterior)
     fitted = posterior.sizes["agent"]
     tasks = posterior.drop_vars("ability").drop_dims("agent", errors="ignore")
@@ -60,7 +61,6 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     # The fitted agents' abilities are deviations from their own mean, which is itself uncertain.
     spread = posterior["ability_sd"] * np.sqrt(1.0 + 1.0 / fitted)
 
-    model, rng = model_of(fit), np.random.default_rng(seed)
     ability = np.empty((posterior.sizes["chain"], posterior.sizes["draw"], runs.sizes["agent"]))
     for number in range(runs.sizes["agent"]):
         own = _one_agent(runs, number)
@@ -69,7 +69,7 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     return xr.Dataset(
         {"ability": (("chain", "draw", "agent"), ability)},
         coords,
-        attrs={"model": fit.attrs["model"], "unit": "logit", "seed": seed},
+        attrs={"model": model.label, "unit": "logit", "seed": seed},
     )
 
 
@@ -121,12 +121,14 @@ def _thinned(posterior: xr.Dataset, draws: int) -> xr.Dataset:
 
 def _only_ability(posterior: xr.Dataset, model: str) -> None:
     others = [n for n, v in posterior.items() if "agent" in v.dims and n != "ability"]
-    if others or "ability" not in posterior or "ability_sd" not in posterior:
+    known = all(name in posterior for name in ("ability", "ability_sd", "task"))
+    if others or not known:
+        lacks = "no ability" if "ability" not in posterior else "nothing by task"
         raise InputError(
             f"model {model} has "
-            + (f"{', '.join(map(str, others))} by agent" if others else "no ability"),
+            + (f"{', '.join(map(str, others))} by agent" if others else lacks),
             where="the posterior of the fit",
-            expected="a model whose only parameter of an agent is its ability",
+            expected="a model of tasks whose only parameter of an agent is its ability",
             remedy="score with a fit of rasch or two_pl, or refit with the new agents",
         )
 

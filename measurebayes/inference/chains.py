@@ -30,6 +30,7 @@ class Job:
     name: str
     source: str
     path: str
+    options: Mapping[str, Any]
     data: xr.Dataset
     priors: Mapping[str, float]
     tune: int
@@ -42,7 +43,8 @@ class Job:
     @property
     def model(self) -> ModelFile:
         """The model, made from its text."""
-        return model_from_source(self.name, self.source, self.path)
+        made = model_from_source(self.name, self.source, self.path)
+        return made.with_options(**self.options)
 
     def engine(self) -> tuple[Engine, bool]:
         """Return the engine, and whether this process had it already."""
@@ -94,11 +96,12 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
     """
     if executor is not None:
         refuse_forks(executor)
-    with working(f"{job.name}: compiling and a pilot run", progress):
+    label = job.model.label
+    with working(f"{label}: compiling and a pilot run", progress):
         engine, had = job.engine()
         started = time.perf_counter()
         arguments, pilot_steps = _prepared(job, engine)
-    with bars(job.name, job.chains, job.tune, job.draws, progress) as report:
+    with bars(label, job.chains, job.tune, job.draws, progress) as report:
         if executor is None:
             chains = _in_threads(job, arguments, report)
         else:

@@ -36,6 +36,7 @@ def fit(
     progress: bool = True,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    **options: Any,
 ) -> xr.DataTree:
     """Draw from the posterior of a model.
 
@@ -43,6 +44,7 @@ def fit(
     ----------
     model
         Name of a bundled model, or path of a model file (which is run: use only what you trust).
+        Options may follow it, as in ``"horizon_logistic:slopes=common"``.
     runs
         Data, as `measurebayes.load` returns them (dims cell, agent, task, family).
     backend
@@ -67,6 +69,8 @@ def fit(
         and can be deleted when the fit is saved.
     resume
         Go on from the checkpoint if it is there; the draws are those of an uninterrupted run.
+    **options
+        Options of the model, such as ``slopes="common"``; its page in docs/models lists them.
 
     Returns
     -------
@@ -74,19 +78,19 @@ def fit(
         Self-contained. Groups: ``posterior`` (chain, draw, and agent or task), in logits;
         ``sample_stats`` (chain, draw) under one set of names for all samplers;
         ``log_likelihood`` (chain, draw, cell) unless it would exceed 512 MiB; ``observed_data``;
-        ``data``: the data set. Attributes: model and its text, priors, settings, seconds,
-        gradients, versions, fingerprint of the data.
+        ``data``: the data set. Attributes: model, its text and options, priors, settings,
+        seconds, gradients, versions, fingerprint of the data.
 
     Raises
     ------
     InputError
         The data can't be fitted, or an argument can't be used.
     ModelError
-        The model can't be loaded, or its density is not finite.
+        The model can't be loaded, has no such option, or its density is not finite.
     CheckpointError
         The checkpoint belongs to another run, or is there and `resume` is false.
     """
-    model = get_model(model)
+    model = get_model(model, **options)
     numbers = model.with_priors(priors)
     model = replace(model, priors=numbers)
     validate_for_fit(runs)
@@ -152,6 +156,7 @@ def _draw_with_nuts(
     identity = {
         **settings,
         "model": model.sha256,
+        "options": json.dumps(dict(model.options), sort_keys=True),
         "data": fingerprint(runs),
         "priors": json.dumps(numbers, sort_keys=True),
         "versions": _engine_versions(),
@@ -162,6 +167,7 @@ def _draw_with_nuts(
         model.name,
         model.source,
         model.path,
+        dict(model.options),
         runs,
         numbers,
         settings["tune"],
@@ -172,9 +178,8 @@ def _draw_with_nuts(
         identity,
     )
     drawn = run(job, executor, progress)
-    dims = {n: x.dims for n, x in prior_draw(model, runs, np.random.default_rng(0)).items()}
-    posterior = {n: v for n, v in drawn.variables.items() if n in dims and n != "successes"}
-    ordered = {n: posterior[n] for n in dims if n in posterior}
+    like = prior_draw(model, runs, np.random.default_rng(0))
+    ordered = {n: drawn.variables[n] for n in like if n in drawn.variables and n != "successes"}
     stats = labelled_draws(drawn.statistics, {}, runs)
     stats.attrs["max_tree_depth"] = MAX_TREE_DEPTH
     attrs = {
@@ -185,7 +190,7 @@ def _draw_with_nuts(
         "gradients": drawn.gradients,
         "layout": "auto",
     }
-    return labelled_draws(ordered, dims, runs), stats, attrs
+    return labelled_draws(ordered, like, runs), stats, attrs
 
 
 def _engine_versions() -> str:

@@ -225,7 +225,8 @@ class Engine:
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)
         raise ModelError(
-            f"the density of model {self._model.name} is not finite at {START_TRIES} random starts",
+            f"the density of model {self._model.label} is not finite at {START_TRIES} random "
+            "starts",
             where="the start of a chain",
             expected="a finite density wherever the priors put their mass",
             remedy=f"run `measurebayes verify {self._model.path}`",
@@ -326,7 +327,8 @@ class _Key:
 
     def _identity(self) -> tuple:
         priors = tuple(sorted(self.priors.items()))
-        return (self.model.sha256, self.design, priors, self.tune)
+        options = tuple(sorted(self.model.options.items()))
+        return (self.model.sha256, options, self.design, priors, self.tune)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self._identity() == other._identity()

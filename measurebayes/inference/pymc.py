@@ -95,5 +95,5 @@ def _statistics(found: xr.Dataset) -> xr.Dataset:
 def _plain(posterior: xr.Dataset, runs: xr.Dataset) -> xr.Dataset:
     """Keep values and dims, with labels and dtypes as in every other fit."""
     arrays = {str(n): v.values for n, v in posterior.items()}
-    dims = {str(n): tuple(str(d) for d in v.dims[2:]) for n, v in posterior.items()}
-    return labelled_draws(arrays, dims, runs)
+    like = {str(n): v.isel(chain=0, draw=0, drop=True) for n, v in posterior.items()}
+    return labelled_draws(arrays, like, runs)

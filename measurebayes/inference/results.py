@@ -57,16 +57,28 @@ def assemble(
 
 
 def labelled_draws(
-    arrays: Mapping[str, np.ndarray], dims: Mapping[str, tuple], runs: xr.Dataset
+    arrays: Mapping[str, np.ndarray], like: Mapping[str, xr.DataArray], runs: xr.Dataset
 ) -> xr.Dataset:
-    """Return arrays (chain, draw, ...) as a Dataset with the labels of the data."""
-    own = {name: tuple(str(d) for d in dims.get(name, ())) for name in arrays}
+    """Return arrays (chain, draw, ...) as a Dataset.
+
+    Parameters
+    ----------
+    arrays
+        By variable.
+    like
+        Arrays with the axes of each variable behind (chain, draw); it has none where absent. Axes
+        of the model's own have their labels from here.
+    runs
+        The data, from which agents, tasks and families have theirs.
+    """
+    own = {name: tuple(map(str, like[name].dims if name in like else ())) for name in arrays}
+    labels = {str(d): c.values for x in like.values() for d, c in x.coords.items()}
     used = {d for several in own.values() for d in several}
     first = next(iter(arrays.values()))
     coords: dict[str, Any] = {
         "chain": np.arange(first.shape[0]),
         "draw": np.arange(first.shape[1]),
-    } | {d: runs[d].values for d in ("agent", "task", "family") if d in used}
+    } | {d: runs[d].values if d in runs.coords else labels[d] for d in sorted(used)}
     return xr.Dataset({n: (("chain", "draw", *own[n]), v) for n, v in arrays.items()}, coords)
 
 
@@ -81,6 +93,7 @@ def _provenance(model: ModelFile, data: xr.Dataset) -> dict[str, str]:
         "model": model.name,
         "model_source": model.source,
         "model_sha256": model.sha256,
+        "options": json.dumps(dict(model.options)),
         "data_name": str(data.attrs.get("name", "")),
         "data_fingerprint": fingerprint(data),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -105,7 +118,7 @@ def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.
 
 
 def model_of(fit: xr.DataTree) -> ModelFile:
-    """Return the model of a fit, with the priors that it was fitted with.
+    """Return the model of a fit, with the priors and options that it was fitted with.
 
     A model is code, and code is never run from a fit, nor from a place that the fit names: its text
     only says which model it was, a bundled one or one that the user has loaded in this process.
@@ -114,11 +127,14 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     ------
     InputError
         There is no such model here, or its code has changed.
+    ModelError
+        The model has no such option.
     """
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
     bundled = [get_model(name)] if name in model_names() else []
     for model in (*loaded_models(), *bundled):
         if same_code(model.source, source):
+            model = model.with_options(**json.loads(fit.attrs.get("options", "{}")))
             return replace(model, priors=priors_from_json(fit.attrs["priors"]))
     raise InputError(
         f"the fit was made with the model {name!r}, which is none of the bundled ones of today",

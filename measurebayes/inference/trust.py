@@ -59,10 +59,12 @@ def _attributes(attrs: Mapping[Any, Any]) -> str:
     for name in NUMBERS:
         if not isinstance(attrs.get(name), int | float | np.number):
             return f"the attribute {name!r} is missing or no number"
-    for name, kind in (("priors", (int, float)), ("versions", str)):
+    tables: dict[str, Any] = {"priors": (int, float), "versions": str, "options": (int, str)}
+    for name, kind in tables.items():
         try:
-            content = json.loads(attrs[name])
-        except ValueError:
+            # Models that offer no options came first: their fits may lack the attribute.
+            content = json.loads(attrs.get(name, "{}") if name == "options" else attrs[name])
+        except (ValueError, TypeError):
             return f"the attribute {name!r} is not JSON"
         if not isinstance(content, dict) or not all(isinstance(v, kind) for v in content.values()):
             return f"the attribute {name!r} is not a table of values by name"
@@ -113,6 +115,10 @@ def _labels(fit: xr.DataTree) -> str:
             dim not in posterior.coords or not np.array_equal(posterior[dim], data[dim])
         ):
             return f"the {dim} labels of the posterior are not those of the data"
+    for own in set(posterior.dims) - {"chain", "draw", "agent", "task", "family"}:
+        labels = posterior[own].to_index()
+        if own not in posterior.coords or labels.hasnans or not labels.is_unique:
+            return f"the axis {str(own)[:40]!r} of the posterior has no labels of its own"
     return ""
 
 

@@ -78,7 +78,8 @@ def labelled(x: Any) -> Labelled:
     if getattr(x, "ndim", 0) != 0:
         raise TypeError(
             f"an array of {x.ndim} axes without names was used in a model; "
-            "use an xarray.DataArray or a variable of the program, whose axes have names"
+            "use an xarray.DataArray or a variable of the program, whose axes have names, and put "
+            "the variable, or pp.cell(array), to the left of a DataArray"
         )
     return Labelled(x)
 

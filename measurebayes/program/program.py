@@ -6,13 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import xarray as xr
 
+from measurebayes.errors import ModelError, listed
 from measurebayes.program.cells import Cells
 from measurebayes.program.labelled import Labelled, expand, labelled
 
 Dims = str | tuple[str, ...]
 AXES = ("agent", "task", "family")
+#: Axes and groups of a fit, which neither a variable nor an axis of a model can be named after.
+RESERVED = frozenset({"chain", "draw", *AXES, "cell", "successes"})
 
 
 class Program(ABC):
@@ -26,12 +30,13 @@ class Program(ABC):
         ``"long"``, ``"dense"`` or ``"auto"``; the model text and its density don't depend on it.
     """
 
-    #: exp, log, logistic, softplus and sum of the array library.
+    #: exp, log, logistic, softplus, survival_log_odds and sum of the array library.
     functions: ClassVar[dict[str, Callable[..., Any]]]
 
     def __init__(self, data: xr.Dataset, layout: str = "long") -> None:
         self.data = data
         self.cells = Cells(data, layout)
+        self.axes: dict[str, np.ndarray] = {}
 
     @abstractmethod
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Any:
@@ -43,6 +48,53 @@ class Program(ABC):
 
     def keep(self, name: str, x: Labelled) -> None:  # noqa: B027 - most interpreters keep nothing
         """Record a deterministic variable."""
+
+    # -- what the data say --------------------------------------------------------------------
+
+    def axis(self, name: str, labels: Any) -> xr.DataArray:
+        """Give the model an axis of its own, and return its labels along it.
+
+        `labels` are numbers or words, or a number n for 0 to n - 1. They are kept in the fit, and
+        when the text is evaluated at draws of a fit, the axis has the labels of the fit: what
+        depends on the data that were fitted, such as knots at quantiles, then stays where it was.
+        """
+        stored = self.stored_labels(name)
+        if stored is None:
+            stored = np.arange(labels) if isinstance(labels, int) else np.asarray(labels)
+        if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
+            raise ValueError(f"{str(name)[:40]!r} can't be the name of an axis")
+        if stored.ndim != 1 or not 0 < len(np.unique(stored)) == len(stored):
+            raise ValueError(f"the labels of the axis {name!r} are not different ones in a row")
+        self.axes[name] = stored
+        return xr.DataArray(stored, {name: stored}, (name,))
+
+    def stored_labels(self, name: str) -> np.ndarray | None:
+        """Return the labels that an axis has in the values that the text is evaluated at."""
+        return None
+
+    def log2_minutes(self) -> xr.DataArray:
+        """Return log2 of the human minutes of every task (task,); 0 where nothing was attempted.
+
+        Raises
+        ------
+        ModelError
+            A task with attempts lacks its human minutes.
+        """
+        minutes = self.data["human_minutes"].values
+        tried = np.zeros(minutes.size, dtype=bool)
+        tried[self.data["task_index"].values[self.data["attempts"].values > 0]] = True
+        lacks = tried & ~(np.isfinite(minutes) & (minutes > 0))
+        if lacks.any():
+            raise ModelError(
+                f"{lacks.sum()} of {tried.sum()} tasks with attempts have no human minutes: "
+                + listed(self.data["task"].values[lacks].tolist()),
+                where="human_minutes of the data",
+                expected="the time that each task takes a person",
+                remedy="mb.subset(runs, task=runs.task[runs.human_minutes > 0].values) keeps the "
+                "tasks that have it",
+            )
+        known = np.isfinite(minutes) & (minutes > 0)
+        return xr.DataArray(np.log2(np.where(known, minutes, 1.0)), dims="task")
 
     # -- latent variables ------------------------------------------------------------------
 
@@ -94,6 +146,10 @@ class Program(ABC):
         """log(1 + exp(x))."""
         return self._map("softplus", x)
 
+    def survival_log_odds(self, log_hazard: Any) -> Labelled:
+        """Log odds of success where success = exp(-exp(log_hazard)): no event in a Poisson time."""
+        return self._map("survival_log_odds", log_hazard)
+
     def sum(self, x: Any, dim: str) -> Labelled:
         """Sum over the axis `dim`."""
         x = labelled(x)
@@ -122,10 +178,11 @@ class Program(ABC):
 
     def size(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         """Lengths of the axes."""
-        unknown = [d for d in dims if d not in self.data.sizes or d == "cell"]
+        known = {d: self.data.sizes[d] for d in AXES} | {d: len(x) for d, x in self.axes.items()}
+        unknown = [d for d in dims if d not in known]
         if unknown:
-            raise ValueError(f"axis {unknown[0]!r} is not one of {', '.join(AXES)}")
-        return tuple(self.data.sizes[d] for d in dims)
+            raise ValueError(f"axis {unknown[0]!r} is not one of {', '.join(known)}")
+        return tuple(known[d] for d in dims)
 
     def _latent(self, name: str, family: str, parameters: tuple, dims: Dims) -> Labelled:
         dims = (dims,) if isinstance(dims, str) else tuple(dims)
@@ -142,6 +199,11 @@ class Program(ABC):
 
     def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:  # noqa: B027
         """See a latent variable as the text states it, before alignment."""
+
+    def coordinates(self, dims: tuple[str, ...]) -> dict[str, Any]:
+        """Labels of the axes, where they have any."""
+        own = {d: self.axes[d] for d in dims if d in self.axes}
+        return own | {d: self.data.coords[d] for d in dims if d in self.data.coords}
 
     def _map(self, function: str, x: Any) -> Labelled:
         x = labelled(x)

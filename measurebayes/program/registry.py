@@ -12,19 +12,20 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from measurebayes.errors import ModelError
+from measurebayes.errors import MeasureBayesError, ModelError
+from measurebayes.program import options as option_words
 
 _TEMPLATE_HINT = "`measurebayes copy rasch my_model.py` writes a file to start from"
 
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """A model: one Python file with a docstring, PRIORS and model(pp, data, priors).
+    """A model: one Python file with a docstring, PRIORS and model(pp, data, priors, ...).
 
     Attributes
     ----------
@@ -39,9 +40,14 @@ class ModelFile:
     priors
         ``PRIORS``: named numbers.
     function
-        ``model(pp, data, priors)``.
+        ``model(pp, data, priors)``, with an argument for each option.
     numpyro, pymc
-        Functions ``(data, priors)`` written by hand for one library, or None: the escape hatch.
+        Functions ``(data, priors)`` written by hand for one library, with an argument for each
+        option, or None: the escape hatch.
+    offered
+        ``OPTIONS``: for each option the words to choose from, or the default of a whole number.
+    options
+        What was chosen, defaults included.
     """
 
     name: str
@@ -52,6 +58,19 @@ class ModelFile:
     function: Callable[..., None]
     numpyro: Callable[..., None] | None = None
     pymc: Callable[..., None] | None = None
+    offered: Mapping[str, tuple[str, ...] | int] = field(default_factory=dict)
+    options: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Name, and options that are not the default: ``horizon_logistic:slopes=common``."""
+        return self.name + option_words.suffix(self.offered, self.options)
+
+    @property
+    def reference(self) -> str:
+        """Text from which `get_model` finds the model again, with its options."""
+        known = self.name if self.name in model_names() else self.path
+        return known + option_words.suffix(self.offered, self.options)
 
     @property
     def sha256(self) -> str:
@@ -92,18 +111,18 @@ class ModelFile:
         ModelError
             The text fails; the message gives its line.
         """
-        self._guarded(self.function, pp, data, priors)
+        self._guarded(self.function, pp, data, priors, **self.options)
 
     def run_by_hand(
         self, function: Callable[..., None], data: Any, priors: Mapping[str, float]
     ) -> None:
         """Run the file's own ``numpyro`` or ``pymc`` function; raises what `run` does."""
-        self._guarded(function, data, priors)
+        self._guarded(function, data, priors, **self.options)
 
-    def _guarded(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, function: Callable[..., None], *arguments: Any, **options: Any) -> None:
         try:
-            function(*arguments)
-        except (ModelError, KeyboardInterrupt, MemoryError):
+            function(*arguments, **options)
+        except (MeasureBayesError, KeyboardInterrupt, MemoryError):
             raise
         # A user's text may raise anything, and may try to leave; its line must be named.
         except BaseException as error:
@@ -154,6 +173,22 @@ class ModelFile:
                 )
         return {**self.priors, **{name: float(value) for name, value in changes.items()}}
 
+    def with_options(self, **changes: Any) -> ModelFile:
+        """Return the model with other options.
+
+        Raises
+        ------
+        ModelError
+            It has no such option, or the option no such value.
+        """
+        new = option_words.chosen(self.name, self.offered, changes)
+        return replace(self, options={**self.options, **new}) if new else self
+
+    def variants(self) -> list[ModelFile]:
+        """Return the model with every combination of its options, that of the defaults first."""
+        every = option_words.combinations(self.offered)
+        return [replace(self, options=one) for one in every] if self.offered else [self]
+
 
 # Models of the user's own that this process has loaded: only these may serve fits made with them.
 _LOADED: dict[str, ModelFile] = {}
@@ -171,19 +206,31 @@ def model_names() -> list[str]:
     return sorted(n[:-3] for n in names if n.endswith(".py") and not n.startswith("_"))
 
 
-def get_model(name_or_path: str | Path | ModelFile) -> ModelFile:
+def get_model(name_or_path: str | Path | ModelFile, **options: Any) -> ModelFile:
     """Return a bundled model by name, or the model in a .py file.
 
     A model file is code: it is run when it is loaded. Load only files that you trust.
 
+    Parameters
+    ----------
+    name_or_path
+        Name or path; options may follow it, as in ``"horizon_logistic:slopes=common"``. A
+        `ModelFile` is returned as it is, but for the options.
+    **options
+        Options of the model that are not to be the default.
+
     Raises
     ------
     ModelError
-        There is no such model or file, or the file has no docstring, PRIORS or model().
+        There is no such model, file or option, or the file has no docstring, PRIORS or model().
     """
     if isinstance(name_or_path, ModelFile):
-        return name_or_path
-    text = str(name_or_path)
+        return name_or_path.with_options(**options)
+    text, in_text = option_words.split(str(name_or_path))
+    return _found(text).with_options(**in_text).with_options(**options)
+
+
+def _found(text: str) -> ModelFile:
     if text.endswith(".py"):
         model = _from_file(Path(text).absolute())
         _LOADED[model.sha256] = model
@@ -236,7 +283,9 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
             remedy=f"run `python {path}` to see where it fails",
         ) from error
     function, priors = getattr(module, "model", None), getattr(module, "PRIORS", None)
+    offered = getattr(module, "OPTIONS", {})
     problem = _missing_part(module.__doc__, function, priors)
+    problem = problem or option_words.problem_with(offered, function)  # type: ignore[arg-type]
     if problem:
         raise ModelError(
             problem,
@@ -253,6 +302,8 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
         function=function,  # type: ignore[arg-type]
         numpyro=getattr(module, "numpyro", None),
         pymc=getattr(module, "pymc", None),
+        offered=dict(offered),
+        options=option_words.defaults(offered),
     )
 
 

@@ -89,7 +89,7 @@ def _backend(fit: xr.DataTree) -> str:
 
 def _model(fit: xr.DataTree) -> list[str]:
     model = model_words(fit)
-    return [f"Model {model.name}: {reference}" for reference in model.references]
+    return [f"Model {model.label}: {reference}" for reference in model.references]
 
 
 def cite_text(fit: xr.DataTree) -> str:

@@ -118,6 +118,7 @@ def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame)
         "title": model.title,
         "sections": {head: _paragraphs(body) for head, body in model.sections.items()},
         "equation": model.equations,
+        "options": ", ".join(f"{option} = {value}" for option, value in model.options.items()),
         "priors": _priors(model.source, json_attribute(fit.attrs, "priors")),
         "population": _scalars(fit),
         "agents": _entries(fit, "agent", "ability"),

@@ -77,7 +77,7 @@ def _not_a_fit(found: Any, where: str) -> InputError:
 def _model_name(fit: Any) -> str:
     if not _is_fit(fit):
         raise _not_a_fit(fit, "fits")
-    return str(fit.attrs.get("model", "model"))
+    return model_words(fit).label
 
 
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:
@@ -88,11 +88,12 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def model_words(fit: xr.DataTree) -> ModelFile:
-    """Return what the model file of a fit says: title, sections, references, text.
+    """Return what the model file of a fit says: name, options, title, references, text.
 
     The words are read from the text that the fit carries; the text is not run. To evaluate the
     model, `measurebayes.inference.results.model_of` is the function.
     """
+    from measurebayes.program.options import declared_in
     from measurebayes.program.registry import ModelFile
 
     source = str(fit.attrs.get("model_source", ""))
@@ -101,7 +102,10 @@ def model_words(fit: xr.DataTree) -> ModelFile:
     except (SyntaxError, ValueError):  # ValueError: a null byte in the text
         docstring = ""
     name = str(fit.attrs.get("model", "model"))
-    return ModelFile(name, "", source, docstring, {}, function=_not_run)
+    offered, options = declared_in(source), json_attribute(fit.attrs, "options")
+    return ModelFile(
+        name, "", source, docstring, {}, function=_not_run, offered=offered, options=options
+    )
 
 
 def _not_run(*_: Any) -> None:

@@ -3,6 +3,7 @@
 Equation
 --------
     logit P = softplus(a) (trait[i] - easy[j]) + effect[family] + logit-like terms
+    with a survival probability, terms on an axis of its own, and an option
 
 Assumes
 -------
@@ -22,9 +23,12 @@ References
 """
 
 PRIORS = {"scale": 1.5, "shape": 2.0}
+OPTIONS = {
+    "bends": ("with", "without"),  # whether the log odds bend
+}
 
 
-def model(pp, data, priors=PRIORS):
+def model(pp, data, priors=PRIORS, bends="with"):
     spread = pp.half_normal("spread", priors["scale"])
     rate = pp.exponential("rate", 0.7)
     share = pp.beta("share", priors["shape"], 3.0)
@@ -38,6 +42,18 @@ def model(pp, data, priors=PRIORS):
     steep = pp.softplus(slope) - pp.log(1.0 + share) ** 2
     bend = pp.logistic(pp.cell(by_family)) * pp.exp(-pp.cell(total) / 10.0)
 
+    place = pp.axis("term", 2)
+    term = pp.normal("term_effect", 0.0, spread, dims=("agent", "term"))
+    weight = pp.log_normal("term_weight", 0.1 * place, share, dims="term")
+    survives = pp.survival_log_odds(pp.sum(term * weight, "term") - pp.log2_minutes())
+    if bends == "without":
+        bend = 0.0
+
     minutes = data["human_minutes"]
     pp.observe_normal("log_minutes", pp.log(1.0 + slope), 2.0 * spread + 1.0, minutes)
-    pp.observe_successes(pp.cell(steep) * (pp.cell(trait) - pp.cell(easy)) + pp.cell(effect) + bend)
+    pp.observe_successes(
+        pp.cell(steep) * (pp.cell(trait) - pp.cell(easy))
+        + pp.cell(effect)
+        + bend
+        + pp.cell(survives) / 5.0
+    )
