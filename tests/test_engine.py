@@ -12,15 +12,12 @@ import pandas as pd
 import pytest
 from numpyro import handlers
 from scipy import stats
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
 
 import measurebayes as mb
 from measurebayes.backends.simulate import variables
 from measurebayes.checks.contract import invented_data
 from measurebayes.errors import CheckpointError
-from measurebayes.inference import centring
-from measurebayes.inference.centring import Auxiliary, Recentred, additive_fit, coordinates
+from measurebayes.inference.centring import Auxiliary, Recentred, coordinates
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.geometry import Split, hessian_products, positive
 from measurebayes.inference.nuts import Engine
@@ -163,24 +160,6 @@ def model(pp, data, priors=PRIORS):
     chosen = coordinates(model, data, variables(model, data), model.priors)
     assert chosen["easiness"]["side"][0] == 1
     assert np.all(chosen["twice"]["side"] == 0)  # it helps some agents and hinders others
-
-
-def test_additive_fit_is_the_ridge_estimate():
-    data = invented_data()
-    who, what = data["agent_index"].values, data["task_index"].values
-    n, k = data["attempts"].values, data["successes"].values
-    agents = data.sizes["agent"]
-
-    def loss(x):
-        eta = x[who] - x[agents:][what]
-        fit = np.sum(k * log_expit(eta) + (n - k) * log_expit(-eta))
-        return -fit + np.sum(x**2) / (2 * centring.RIDGE_SD**2)
-
-    best = minimize(loss, np.zeros(agents + data.sizes["task"])).x
-    ability, difficulty = additive_fit(data)
-    ours = ability[who] - difficulty[what]
-    np.testing.assert_allclose(expit(ours), expit(best[who] - best[agents:][what]), atol=0.02)
-    assert ability.mean() == pytest.approx(0, abs=1e-9)
 
 
 SHAPES = {"sd": (), "b": (3,), "a": (2,), "long": (6,)}

@@ -29,10 +29,11 @@ import numpyro.distributions as dist
 import xarray as xr
 from numpyro.distributions import constraints
 from numpyro.infer.reparam import Reparam
-from scipy.special import expit
 
 from measurebayes.backends.evaluate import cell_logits
 from measurebayes.backends.simulate import Variable, prior_draw
+from measurebayes.classical.additive import fit_additive
+from measurebayes.classical.counts import Counts
 from measurebayes.program.registry import ModelFile
 
 BEND_SLOPE = 0.1
@@ -231,7 +232,7 @@ def _walls(data: xr.Dataset, dim: str, direction: int) -> dict[str, np.ndarray]:
     little = (attempts > 0) & (attempts * rate * (1.0 - rate) <= BEND_INFORMATION)
     nearly_all = little & (rate >= 1.0 - NEARLY)
     nearly_none = little & (rate <= NEARLY)
-    agent, task = additive_fit(data)
+    agent, task = fit_additive(Counts.of(data), RIDGE_SD)
     strength = agent if dim == "agent" else -task
     if dim == "family":
         nearly_all = nearly_none = np.zeros_like(nearly_all)
@@ -239,27 +240,3 @@ def _walls(data: xr.Dataset, dim: str, direction: int) -> dict[str, np.ndarray]:
     # A task that all solve lies beyond the wall in the direction that makes success likelier.
     side = direction * (nearly_all.astype(float) - nearly_none.astype(float))
     return {"wall": direction * strength, "side": side}
-
-
-def additive_fit(data: xr.Dataset, steps: int = 50) -> tuple[np.ndarray, np.ndarray]:
-    """Return rough abilities and difficulties: a Rasch fit with a ridge, by Newton steps in turn.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Abilities (agent,), mean 0, and difficulties (task,), logits.
-    """
-    who, what = data["agent_index"].values, data["task_index"].values
-    attempts, successes = data["attempts"].values, data["successes"].values
-    ability, difficulty = np.zeros(data.sizes["agent"]), np.zeros(data.sizes["task"])
-    for _ in range(steps):
-        for index, value, sign in ((who, ability, 1.0), (what, difficulty, -1.0)):
-            chance = expit(ability[who] - difficulty[what])
-            gain = np.bincount(index, sign * (successes - attempts * chance), len(value))
-            curvature = np.bincount(index, attempts * chance * (1.0 - chance), len(value))
-            step = (gain - value / RIDGE_SD**2) / (curvature + 1.0 / RIDGE_SD**2)
-            value += np.clip(step, -1.0, 1.0)
-        shift = ability.mean()
-        ability -= shift
-        difficulty -= shift
-    return ability, difficulty
