@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from measurebayes.backends.pymc import pymc_model
     from measurebayes.backends.simulate import simulate
     from measurebayes.checks import calibrate, check
+    from measurebayes.checks.cancellation import cancellation
     from measurebayes.compare import compare
     from measurebayes.data import load, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
@@ -50,6 +51,7 @@ _PUBLIC = {
     "item_parameters": ("measurebayes.estimands", "item_parameters"),
     "check": ("measurebayes.checks", "check"),
     "calibrate": ("measurebayes.checks", "calibrate"),
+    "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
     "compare": ("measurebayes.compare", "compare"),
     "report": ("measurebayes.report", "report"),
     "cite": ("measurebayes.report", "cite"),
@@ -66,6 +68,7 @@ __all__ = [
     "ModelError",
     "__version__",
     "calibrate",
+    "cancellation",
     "check",
     "cite",
     "compare",

@@ -19,12 +19,10 @@ References
 .. [2] Yen (1984). doi:10.1177/014662168400800201
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 import xarray as xr
 
+from measurebayes.checks.bands import Bands, with_equal_tasks
 from measurebayes.checks.discrepancy import (
     LEAST_COMMON_AGENTS,
     LEAST_EACH_OUTCOME,
@@ -33,13 +31,12 @@ from measurebayes.checks.discrepancy import (
     group_sums,
     mixed_share,
 )
+from measurebayes.checks.replicates import BUDGET, posterior_replicates
 from measurebayes.checks.rows import Check, not_judged
 
 P_LIMIT = 0.005
 REPLICATES = 400
-BUDGET = 128 * 2**20  # bytes
 BANDS = 6
-_STREAM = 20_250  # keeps these random numbers apart from others made from the same seed
 
 # name of the check, what its groups are called, what to do when it fails
 _FAMILIES = {
@@ -49,8 +46,8 @@ _FAMILIES = {
 }
 
 
-def time_bands(minutes: np.ndarray, bands: int = BANDS) -> tuple[np.ndarray, list[str]]:
-    """Put tasks into bands of equal numbers of tasks by human minutes.
+def time_bands(minutes: np.ndarray, bands: int = BANDS) -> Bands:
+    """Put tasks into bands of equal numbers of tasks by human minutes; none where only one fits.
 
     Parameters
     ----------
@@ -58,26 +55,9 @@ def time_bands(minutes: np.ndarray, bands: int = BANDS) -> tuple[np.ndarray, lis
         Shape (task,); NaN where unknown.
     bands : int
         Number of bands; fewer come out where many tasks have the same minutes.
-
-    Returns
-    -------
-    band : np.ndarray
-        Shape (task,): 0 for the shortest tasks, -1 where minutes are unknown.
-    labels : list of str
-        Of each band, e.g. ``4 to 15 min``. Empty where fewer than two bands can be made.
     """
-    known = np.isfinite(minutes)
-    if not known.any():
-        return np.full(len(minutes), -1), []
-    edges = np.unique(np.quantile(minutes[known], np.linspace(0, 1, bands + 1)))
-    if len(edges) < 3:
-        return np.full(len(minutes), -1), []
-    band = np.where(known, np.searchsorted(edges[1:-1], minutes, side="right"), -1)
-    return band, [f"{_minutes(a)} to {_minutes(b)} min" for a, b in pairwise(edges)]
-
-
-def _minutes(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
+    found = with_equal_tasks(minutes, bands, "min")
+    return found if len(found) >= 2 else Bands(np.full(len(minutes), -1), [])
 
 
 def posterior_predictive(
@@ -117,7 +97,8 @@ def posterior_predictive(
 
     parts: dict[str, list[np.ndarray]] = {}
     mean_probability = np.zeros(len(observed))
-    for probability, replicated in _blocks(fit, replicates, budget):
+    draws = fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"]
+    for probability, replicated in posterior_replicates(fit, min(replicates, draws), budget):
         mean_probability += probability.sum(axis=0)
         for name, values in _families(groups, observed, replicated, probability, attempts).items():
             parts.setdefault(name, []).append(values)
@@ -151,34 +132,6 @@ def predictive(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUD
     found = posterior_predictive(fit, replicates, budget)
     families = [_family_row(found, name) for name in _FAMILIES]
     return [*families, _mixed_row(found), _q3_row(found)]
-
-
-def _blocks(
-    fit: xr.DataTree, replicates: int, budget: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Probabilities and replicated successes, each (draw, cell), a block of draws at a time."""
-    from scipy.special import expit
-
-    from measurebayes.backends import evaluate
-    from measurebayes.inference.results import model_of
-
-    model, data = model_of(fit), fit["data"].to_dataset()
-    posterior = fit["posterior"].to_dataset()
-    rng = np.random.default_rng([int(fit.attrs.get("seed", 0)), _STREAM])
-    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    number = min(replicates, chains * draws)
-    chosen = rng.choice(chains * draws, size=number, replace=False)
-    step = max(1, budget // (8 * 6 * data.sizes["cell"]))  # about six arrays live at once
-    for start in range(0, number, step):
-        at = chosen[start : start + step]
-        values = posterior.isel(
-            chain=xr.DataArray(at // draws, dims="replicate"),
-            draw=xr.DataArray(at % draws, dims="replicate"),
-        ).drop_vars(("chain", "draw"), errors="ignore")
-        named = {str(name): values[name] for name in values.data_vars}
-        logits = evaluate.cell_logits(model, data, named).transpose("replicate", "cell")
-        successes = evaluate.replicate(model, data, named, rng).transpose("replicate", "cell")
-        yield expit(logits.values), successes.values
 
 
 def _families(

@@ -1,0 +1,214 @@
+"""The check itself: observed violations of a cancellation axiom, and what explanations expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from measurebayes.checks.bands import Bands
+from measurebayes.checks.cancellation.counting import BANDS_OF
+from measurebayes.checks.cancellation.references import Against, Reference, references
+from measurebayes.checks.cancellation.result import AXIOMS, Cancellation
+from measurebayes.checks.cancellation.summary import of_one_division, of_random_cuts
+from measurebayes.checks.cancellation.table import Layout
+from measurebayes.checks.cancellation.tasks import divisions, task_values, with_value
+from measurebayes.checks.cancellation.violations import largest
+from measurebayes.data.schema import validate
+from measurebayes.data.selection import subset as part_of
+from measurebayes.errors import InputError, did_you_mean, shown
+
+REPLICATES, REPLICATES_OF_CUTS = 2000, 200
+
+
+def cancellation(
+    runs: xr.Dataset,
+    bands: int | Sequence[float] = 6,
+    by: str | xr.DataArray = "minutes",
+    min_attempts: int = 20,
+    against: Against = None,
+    replicates: int | None = None,
+    axiom: str = "double",
+    subset: Mapping[str, Any] | None = None,
+    equal: str = "tasks",
+    cuts: int = 0,
+    seed: int = 0,
+    progress: bool = True,
+) -> Cancellation:
+    """Check whether success rates obey a cancellation axiom of additive conjoint measurement.
+
+    If success depends on ability minus difficulty alone, through any increasing function, the order
+    of success rates of agents in bands of tasks obeys single, double and triple cancellation [1]_.
+    Noise breaks them too. So violations are counted in the data and in replicates of the data
+    that pass through the same bands: from point estimates, or from the posterior of any fit.
+
+    Parameters
+    ----------
+    runs : xr.Dataset
+        Data of the schema.
+    bands : int or sequence of float
+        Number of bands of tasks, or their edges (one more than there are bands).
+    by : str or xr.DataArray
+        What puts tasks into bands: ``"minutes"`` (human minutes), ``"difficulty"`` (of the point
+        estimate ``rasch_ml`` from these data), ``"family"``, a variable with dim ``task``, or an
+        array (task,). Numbers are divided into `bands`; each label is a band of its own.
+    min_attempts : int
+        Rates of fewer attempts are missing.
+    against : optional
+        Explanations: names of point estimates (``measurebayes.classical.NAMES``, and
+        ``dimensions_2``, ...), fits, or a mapping from names to either; an empty list for none.
+        By default common_slope, agent_slopes, rasch_ml, constant_hazard; where a task has no
+        human minutes rasch_ml alone.
+    replicates : int, optional
+        Replicated data sets of each explanation; 2,000, or 200 with random cuts.
+    axiom : str
+        ``"single"``, ``"double"`` or ``"triple"``.
+    subset : mapping, optional
+        Passed to `measurebayes.subset`, e.g. ``{"source": "HCAST"}``; a fit may be of all data.
+    equal : str
+        What a number of bands divides equally: ``"tasks"`` or ``"attempts"``.
+    cuts : int
+        Average over this many random divisions into `bands` bands in place of an equal one.
+    seed : int
+        Makes cuts and replicates of point estimates reproducible.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Cancellation
+        ``.observed`` has cases, violations and rate; ``.expected`` rate, p and more by explanation.
+
+    Raises
+    ------
+    InputError
+        An argument can't be used, there are too few agents or bands, or a fit is of other data.
+
+    References
+    ----------
+    .. [1] Luce, Tukey (1964). Simultaneous conjoint measurement: a new type of fundamental
+       measurement. Journal of Mathematical Psychology 1(1). doi:10.1016/0022-2496(64)90015-X
+    """
+    validate(runs)
+    _check_choices(axiom, equal)
+    _check_numbers(min_attempts=(min_attempts, 1), cuts=(cuts, 0), replicates=(replicates, 1))
+    whole = runs if not subset else part_of(runs, **subset)
+    runs, values = with_value(whole, task_values(whole, by))
+    divided = divisions(runs, values, bands, equal, cuts, seed)
+    _enough(min(len(division) for division in divided), "bands", axiom, values.name)
+    _enough(runs.sizes["agent"], "agents", axiom, str(runs.attrs.get("name", "the data")))
+    layouts = [Layout.of(runs, division, min_attempts) for division in divided]
+    observed = [layout.rates(runs["successes"].values[None]) for layout in layouts]
+    explanations = references(against, runs, seed)
+    number = replicates or (REPLICATES_OF_CUTS if cuts else REPLICATES)
+    with _bar(progress, number * len(explanations)) as moved:
+        expected = [(e, _replicated(e, layouts, number, moved)) for e in explanations]
+        summarise = of_random_cuts if cuts else of_one_division
+        parts = summarise(axiom, observed, expected, runs["agent"].values, divided[0].labels)
+    listing = axiom == "double" and not cuts
+    return Cancellation(
+        axiom=axiom,
+        bands=_bands_table(runs, divided[0]),
+        rates=_labelled(observed[0][:, :, 0], runs, divided[0]),
+        violations=_largest(runs, layouts[0], divided[0]) if listing else pd.DataFrame(),
+        by=values.name,
+        min_attempts=min_attempts,
+        left_out={
+            "tasks_without_value": whole.sizes["task"] - runs.sizes["task"],
+            "tasks_outside_bands": int(np.sum(divided[0].of_task < 0)),
+            "entries_with_few_attempts": int(np.isnan(observed[0]).sum()),
+        },
+        **parts,
+    )
+
+
+def _check_choices(axiom: str, equal: str) -> None:
+    for name, word, choices in (
+        ("axiom", axiom, tuple(AXIOMS)),
+        ("equal", equal, ("tasks", "attempts")),
+    ):
+        if word not in choices:
+            raise InputError(
+                f"{name} {shown(word)}",
+                where="the arguments of cancellation",
+                expected="one of " + ", ".join(choices),
+                remedy=did_you_mean(str(word), choices) or f"{name}={choices[0]!r}",
+            )
+
+
+def _check_numbers(**numbers: tuple[Any, int]) -> None:
+    for name, (value, least) in numbers.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise InputError(
+                f"{name}={value!r}",
+                where="the arguments of cancellation",
+                expected=f"a whole number of at least {least}",
+                remedy=f"{name}={max(least, 20)}",
+            )
+
+
+def _enough(number: int, what: str, axiom: str, source: str) -> None:
+    needed = BANDS_OF[axiom]
+    if number < needed:
+        raise InputError(
+            f"{number} {what}",
+            where=source,
+            expected=f"at least {needed} for {AXIOMS[axiom]}",
+            remedy="data of more agents"
+            if what == "agents"
+            else f"bands={needed + 1}, or by= with a variable that has more different values",
+        )
+
+
+def _replicated(
+    reference: Reference, layouts: list[Layout], number: int, moved: Callable[[str, int], None]
+) -> list[np.ndarray]:
+    """Rates of replicates, (agent, band, replicate) for each layout."""
+    blocks = []
+    for successes in reference.replicates(number):
+        blocks.append([layout.rates(successes) for layout in layouts])
+        moved(reference.name, len(successes))
+    return [np.concatenate(parts, axis=2) for parts in zip(*blocks, strict=True)]
+
+
+def _bands_table(runs: xr.Dataset, division: Bands) -> pd.DataFrame:
+    inside = division.of_task >= 0
+    attempts = np.bincount(runs["task_index"].values, runs["attempts"].values, len(inside))
+    count = len(division)
+    return pd.DataFrame(
+        {
+            "band": division.labels,
+            "tasks": np.bincount(division.of_task[inside], minlength=count),
+            "attempts": np.bincount(division.of_task[inside], attempts[inside], count).astype(int),
+        }
+    )
+
+
+def _labelled(rates: np.ndarray, runs: xr.Dataset, division: Bands) -> xr.DataArray:
+    coords = {"agent": runs["agent"].values, "band": np.asarray(division.labels, dtype=str)}
+    return xr.DataArray(rates, coords, ("agent", "band"), attrs={"long_name": "success rate"})
+
+
+def _largest(runs: xr.Dataset, layout: Layout, division: Bands) -> pd.DataFrame:
+    per_cell = runs["successes"].values[None]
+    successes, rates = layout.successes(per_cell)[:, :, 0], layout.rates(per_cell)[:, :, 0]
+    return largest(successes, layout.attempts, rates, runs["agent"].values, division.labels)
+
+
+@contextmanager
+def _bar(show: bool, total: int) -> Iterator[Callable[[str, int], None]]:
+    """Show a bar over all replicates while the block runs; give the function that moves it."""
+    if not show or not total:
+        yield lambda name, number: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Replicating", total=total)
+        yield lambda name, n: progress.update(task, advance=n, description=f"Replicating {name}")

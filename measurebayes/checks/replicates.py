@@ -1,0 +1,58 @@
+"""Replicated data from a posterior, a block of draws at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+
+BUDGET = 128 * 2**20  # bytes
+_STREAM = 20_250  # keeps these random numbers apart from others made from the same seed
+
+
+def posterior_replicates(
+    fit: xr.DataTree, replicates: int, budget: int = BUDGET
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Replicate the successes of a fit's data, from a draw of its posterior each.
+
+    Parameters
+    ----------
+    fit : xr.DataTree
+    replicates : int
+        How many. Draws are taken at random, none twice before all were taken once. Which draws
+        and which replicates follows from the fit's seed.
+    budget : int
+        Bytes that arrays of draws by cells may take; changes no result.
+
+    Yields
+    ------
+    tuple of np.ndarray
+        Probability of success and replicated successes, each (draw, cell).
+    """
+    from scipy.special import expit
+
+    from measurebayes.backends import evaluate
+    from measurebayes.inference.results import model_of
+
+    model, data = model_of(fit), fit["data"].to_dataset()
+    posterior = fit["posterior"].to_dataset()
+    rng = np.random.default_rng([int(fit.attrs.get("seed", 0)), _STREAM])
+    draws, available = posterior.sizes["draw"], posterior.sizes["chain"] * posterior.sizes["draw"]
+    chosen = np.concatenate(
+        [
+            rng.choice(available, size=min(available, replicates - start), replace=False)
+            for start in range(0, replicates, available)
+        ]
+    )
+    step = max(1, budget // (8 * 6 * data.sizes["cell"]))  # about six arrays live at once
+    for start in range(0, replicates, step):
+        at = chosen[start : start + step]
+        values = posterior.isel(
+            chain=xr.DataArray(at // draws, dims="replicate"),
+            draw=xr.DataArray(at % draws, dims="replicate"),
+        ).drop_vars(("chain", "draw"), errors="ignore")
+        named = {str(name): values[name] for name in values.data_vars}
+        logits = evaluate.cell_logits(model, data, named).transpose("replicate", "cell")
+        probability = expit(logits.values)
+        yield probability, rng.binomial(data["attempts"].values, probability)
