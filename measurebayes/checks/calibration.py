@@ -15,8 +15,8 @@ References
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor, as_completed
+from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.checks.convergence import scalars
+from measurebayes.checks.studies import run_tasks
 from measurebayes.checks.uniformity import chi_square_p, ecdf_p, holm, pooled_p, rank_of
 from measurebayes.errors import InputError
 
@@ -175,19 +176,13 @@ def calibrate(
             expected=f"1 to draws * chains = {draws * chains}",
             remedy=f"pass ranked_among={min(99, draws * chains)} or more draws",
         )
-    if executor is not None:
-        from measurebayes.inference.chains import refuse_forks
-
-        refuse_forks(executor)
     chosen, passed_on = _chosen(model, fit_options)
     options = {"draws": draws, "tune": tune, "chains": chains, **passed_on}
     tasks = [
         _Task(chosen.reference, data_design, priors, seed, i, ranked_among, options)
         for i in range(replications)
     ]
-    outcomes = sorted(
-        _tracked(_outcomes(tasks, executor), replications, progress), key=lambda o: o.replication
-    )
+    outcomes = run_tasks(run_replication, tasks, executor, "Calibrating", progress)
     return summarise(outcomes, ranked_among, chosen.label, seed)
 
 
@@ -200,29 +195,6 @@ def _chosen(model: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, An
     options = {name: value for name, value in arguments.items() if name not in own}
     passed_on = {name: value for name, value in arguments.items() if name in own}
     return get_model(model, **options), passed_on
-
-
-def _outcomes(tasks: list[_Task], executor: Executor | None) -> Iterator[Outcome]:
-    if executor is None:
-        yield from map(run_replication, tasks)
-        return
-    futures = [executor.submit(run_replication, task) for task in tasks]
-    try:
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _tracked(outcomes: Iterator[Outcome], total: int, progress: bool) -> Iterator[Outcome]:
-    if not progress:
-        yield from outcomes
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(outcomes, "Calibrating", total=total, console=Console(stderr=True))
 
 
 def run_replication(task: _Task) -> Outcome:

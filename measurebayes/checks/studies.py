@@ -1,0 +1,75 @@
+"""Simulation studies: many independent tasks through any executor, with a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, as_completed
+
+
+def run_tasks[Task, Result](
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    executor: Executor | None = None,
+    title: str = "Simulating",
+    progress: bool = True,
+) -> list[Result]:
+    """Run a function on every task.
+
+    Parameters
+    ----------
+    function
+        A function of a module, so that processes can find it. It must take its random numbers from
+        the task alone; the results then don't depend on the executor.
+    tasks
+        Picklable where the executor runs processes.
+    executor : concurrent.futures.Executor, optional
+        Without it, the tasks run one after another in this process.
+    title
+        What is said beside the bar.
+    progress
+        Show a bar on standard error.
+
+    Returns
+    -------
+    list
+        The results, in the order of the tasks.
+
+    Raises
+    ------
+    InputError
+        The executor forks its processes.
+    """
+    if executor is not None:
+        from measurebayes.inference.chains import refuse_forks
+
+        refuse_forks(executor)
+    results: dict[int, Result] = dict(
+        _tracked(_done(function, tasks, executor), len(tasks), title, progress)
+    )
+    return [results[place] for place in range(len(tasks))]
+
+
+def _done[Task, Result](
+    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None
+) -> Iterator[tuple[int, Result]]:
+    """Yield the place of each task that is done, and its result."""
+    if executor is None:
+        yield from enumerate(map(function, tasks))
+        return
+    futures = {executor.submit(function, task): place for place, task in enumerate(tasks)}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _tracked[T](done: Iterator[T], total: int, title: str, progress: bool) -> Iterator[T]:
+    if not progress:
+        yield from done
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(done, title, total=total, console=Console(stderr=True))
