@@ -11,16 +11,19 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.checks.bands import Bands
-from measurebayes.checks.cancellation.counting import BANDS_OF
-from measurebayes.checks.cancellation.references import Against, Reference, references
+from measurebayes.checks.cancellation.arrange import (
+    EQUAL,
+    arranged,
+    check_choices,
+    check_numbers,
+    replicated,
+)
+from measurebayes.checks.cancellation.references import Against, references
 from measurebayes.checks.cancellation.result import AXIOMS, Cancellation
 from measurebayes.checks.cancellation.summary import of_one_division, of_random_cuts
 from measurebayes.checks.cancellation.table import Layout
-from measurebayes.checks.cancellation.tasks import divisions, task_values, with_value
 from measurebayes.checks.cancellation.violations import largest
 from measurebayes.data.schema import validate
-from measurebayes.data.selection import subset as part_of
-from measurebayes.errors import InputError, did_you_mean, shown
 
 REPLICATES, REPLICATES_OF_CUTS = 2000, 200
 
@@ -94,19 +97,18 @@ def cancellation(
        measurement. Journal of Mathematical Psychology 1(1). doi:10.1016/0022-2496(64)90015-X
     """
     validate(runs)
-    _check_choices(axiom, equal)
-    _check_numbers(min_attempts=(min_attempts, 1), cuts=(cuts, 0), replicates=(replicates, 1))
-    whole = runs if not subset else part_of(runs, **subset)
-    runs, values = with_value(whole, task_values(whole, by))
-    divided = divisions(runs, values, bands, equal, cuts, seed)
-    _enough(min(len(division) for division in divided), "bands", axiom, values.name)
-    _enough(runs.sizes["agent"], "agents", axiom, str(runs.attrs.get("name", "the data")))
+    check_choices("cancellation", axiom=(axiom, tuple(AXIOMS)), equal=(equal, EQUAL))
+    numbers = {"min_attempts": (min_attempts, 1), "cuts": (cuts, 0), "replicates": (replicates, 1)}
+    check_numbers("cancellation", **numbers)
+    runs, values, divided, without_value = arranged(
+        runs, axiom, bands, by, subset, equal, cuts, seed
+    )
     layouts = [Layout.of(runs, division, min_attempts) for division in divided]
     observed = [layout.rates(runs["successes"].values[None]) for layout in layouts]
     explanations = references(against, runs, seed)
     number = replicates or (REPLICATES_OF_CUTS if cuts else REPLICATES)
     with _bar(progress, number * len(explanations)) as moved:
-        expected = [(e, _replicated(e, layouts, number, moved)) for e in explanations]
+        expected = [(e, replicated(e, layouts, number, moved)) for e in explanations]
         summarise = of_random_cuts if cuts else of_one_division
         parts = summarise(axiom, observed, expected, runs["agent"].values, divided[0].labels)
     listing = axiom == "double" and not cuts
@@ -118,62 +120,12 @@ def cancellation(
         by=values.name,
         min_attempts=min_attempts,
         left_out={
-            "tasks_without_value": whole.sizes["task"] - runs.sizes["task"],
+            "tasks_without_value": without_value,
             "tasks_outside_bands": int(np.sum(divided[0].of_task < 0)),
             "entries_with_few_attempts": int(np.isnan(observed[0]).sum()),
         },
         **parts,
     )
-
-
-def _check_choices(axiom: str, equal: str) -> None:
-    for name, word, choices in (
-        ("axiom", axiom, tuple(AXIOMS)),
-        ("equal", equal, ("tasks", "attempts")),
-    ):
-        if word not in choices:
-            raise InputError(
-                f"{name} {shown(word)}",
-                where="the arguments of cancellation",
-                expected="one of " + ", ".join(choices),
-                remedy=did_you_mean(str(word), choices) or f"{name}={choices[0]!r}",
-            )
-
-
-def _check_numbers(**numbers: tuple[Any, int]) -> None:
-    for name, (value, least) in numbers.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if value is not None and (not whole or value < least):
-            raise InputError(
-                f"{name}={value!r}",
-                where="the arguments of cancellation",
-                expected=f"a whole number of at least {least}",
-                remedy=f"{name}={max(least, 20)}",
-            )
-
-
-def _enough(number: int, what: str, axiom: str, source: str) -> None:
-    needed = BANDS_OF[axiom]
-    if number < needed:
-        raise InputError(
-            f"{number} {what}",
-            where=source,
-            expected=f"at least {needed} for {AXIOMS[axiom]}",
-            remedy="data of more agents"
-            if what == "agents"
-            else f"bands={needed + 1}, or by= with a variable that has more different values",
-        )
-
-
-def _replicated(
-    reference: Reference, layouts: list[Layout], number: int, moved: Callable[[str, int], None]
-) -> list[np.ndarray]:
-    """Rates of replicates, (agent, band, replicate) for each layout."""
-    blocks = []
-    for successes in reference.replicates(number):
-        blocks.append([layout.rates(successes) for layout in layouts])
-        moved(reference.name, len(successes))
-    return [np.concatenate(parts, axis=2) for parts in zip(*blocks, strict=True)]
 
 
 def _bands_table(runs: xr.Dataset, division: Bands) -> pd.DataFrame:

@@ -1,0 +1,152 @@
+"""What the check and its power both begin with: tested arguments, tasks in bands, replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from measurebayes.checks.bands import Bands
+from measurebayes.checks.cancellation.counting import BANDS_OF
+from measurebayes.checks.cancellation.references import Reference
+from measurebayes.checks.cancellation.result import AXIOMS
+from measurebayes.checks.cancellation.table import Layout
+from measurebayes.checks.cancellation.tasks import Values, divisions, task_values, with_value
+from measurebayes.data.selection import subset as part_of
+from measurebayes.errors import InputError, did_you_mean, shown
+
+EQUAL = ("tasks", "attempts")
+
+
+class Arranged(NamedTuple):
+    """Data with their tasks in bands.
+
+    Attributes
+    ----------
+    runs : xr.Dataset
+        The part of the data that is checked: all tasks with a value.
+    values : Values
+        What its tasks are put into bands by.
+    divided : list of Bands
+        One division of the tasks into bands, or as many as there are random cuts.
+    without_value : int
+        Number of tasks that were left out for want of a value.
+    """
+
+    runs: xr.Dataset
+    values: Values
+    divided: list[Bands]
+    without_value: int
+
+
+def arranged(
+    runs: xr.Dataset,
+    axiom: str,
+    bands: int | Sequence[float],
+    by: str | xr.DataArray,
+    subset: Mapping[str, Any] | None,
+    equal: str,
+    cuts: int = 0,
+    seed: int = 0,
+) -> Arranged:
+    """Put the tasks into bands.
+
+    Parameters
+    ----------
+    runs, axiom, bands, by, subset, equal, cuts, seed
+        As for `cancellation`.
+
+    Raises
+    ------
+    InputError
+        The bands can't be made, or there are too few of them, or of agents, for the axiom.
+    """
+    whole = runs if not subset else part_of(runs, **subset)
+    part, values = with_value(whole, task_values(whole, by))
+    divided = divisions(part, values, bands, equal, cuts, seed)
+    _enough(min(len(division) for division in divided), "bands", axiom, values.name)
+    _enough(part.sizes["agent"], "agents", axiom, str(part.attrs.get("name", "the data")))
+    return Arranged(part, values, divided, whole.sizes["task"] - part.sizes["task"])
+
+
+def replicated(
+    reference: Reference,
+    layouts: list[Layout],
+    number: int,
+    moved: Callable[[str, int], None] = lambda name, done: None,
+) -> list[np.ndarray]:
+    """Rates of replicates of an explanation.
+
+    Parameters
+    ----------
+    reference
+        The explanation.
+    layouts
+        Tables that the replicates are laid out in.
+    number
+        Of replicates.
+    moved
+        Called with the explanation's name and a number of replicates when these are done.
+
+    Returns
+    -------
+    list of np.ndarray
+        Shape (agent, band, replicate) for each layout.
+    """
+    blocks = []
+    for successes in reference.replicates(number):
+        blocks.append([layout.rates(successes) for layout in layouts])
+        moved(reference.name, len(successes))
+    return [np.concatenate(parts, axis=2) for parts in zip(*blocks, strict=True)]
+
+
+def check_choices(function: str, **chosen: tuple[Any, Sequence[str]]) -> None:
+    """Test arguments that are one of several words: name=(word, choices).
+
+    Raises
+    ------
+    InputError
+        A word is none of its choices.
+    """
+    for name, (word, choices) in chosen.items():
+        if word not in choices:
+            raise InputError(
+                f"{name} {shown(word)}",
+                where=f"the arguments of {function}",
+                expected="one of " + ", ".join(choices),
+                remedy=did_you_mean(str(word), choices) or f"{name}={choices[0]!r}",
+            )
+
+
+def check_numbers(function: str, **numbers: tuple[Any, int]) -> None:
+    """Test arguments that are whole numbers, or None: name=(number, smallest allowed).
+
+    Raises
+    ------
+    InputError
+        A number is not whole, or too small.
+    """
+    for name, (value, least) in numbers.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise InputError(
+                f"{name}={value!r}",
+                where=f"the arguments of {function}",
+                expected=f"a whole number of at least {least}",
+                remedy=f"{name}={max(least, 20)}",
+            )
+
+
+def _enough(number: int, what: str, axiom: str, source: str) -> None:
+    needed = BANDS_OF[axiom]
+    if number < needed:
+        raise InputError(
+            f"{number} {what}",
+            where=source,
+            expected=f"at least {needed} for {AXIOMS[axiom]}",
+            remedy="data of more agents"
+            if what == "agents"
+            else f"bands={needed + 1}, or by= with a variable that has more different values",
+        )
