@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from measurebayes.backends.pymc import pymc_model
     from measurebayes.backends.simulate import simulate
     from measurebayes.checks import calibrate, check
-    from measurebayes.checks.cancellation import cancellation
+    from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.compare import compare
     from measurebayes.data import load, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
@@ -52,6 +52,7 @@ _PUBLIC = {
     "check": ("measurebayes.checks", "check"),
     "calibrate": ("measurebayes.checks", "calibrate"),
     "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
+    "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
     "compare": ("measurebayes.compare", "compare"),
     "report": ("measurebayes.report", "report"),
     "cite": ("measurebayes.report", "cite"),
@@ -69,6 +70,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "cancellation",
+    "cancellation_power",
     "check",
     "cite",
     "compare",

@@ -50,7 +50,7 @@ def of_one_division(
     rate = float(data.rate[0])
     return {
         "observed": {"cases": cases, "violations": violations, "rate": rate},
-        "expected": {e.name: _judged(e, rate, rates[e.name]) for e, _ in expected},
+        "expected": {e.name: compared(e, rate, rates[e.name]) for e, _ in expected},
         "replicated": rates,
         "by_agent": _by_agent(axiom, observed[0], expected, agents),
         "by_band": _by_band(data, counted, bands),
@@ -82,7 +82,7 @@ def of_random_cuts(
         rates[reference.name] = np.nanmean(again, axis=0)
         share = float(np.mean(each > high))
         judged[reference.name] = {
-            **_judged(reference, float(np.nanmean(each)), rates[reference.name]),
+            **compared(reference, float(np.nanmean(each)), rates[reference.name]),
             "share_above": share,
         }
     return {
@@ -110,7 +110,8 @@ def p_value(observed: float, replicated: np.ndarray) -> float:
     return float((1 + np.sum(np.nan_to_num(replicated) >= observed)) / (1 + len(replicated)))
 
 
-def _judged(reference: Reference, observed: float, replicated: np.ndarray) -> dict[str, Any]:
+def compared(reference: Reference, observed: float, replicated: np.ndarray) -> dict[str, Any]:
+    """Compare an observed rate with those of replicates (replicate,): `Cancellation.expected`."""
     found = replicated[np.isfinite(replicated)]
     low, high = np.quantile(found, [0.025, 0.975]) if len(found) else (np.nan, np.nan)
     return {
