@@ -137,11 +137,10 @@ def held_out(runs, rng):
 
 def test_metr_held_out_half_of_the_attempts(metr, rng):
     expected = LEDGER["metr_held_out"]["value"]
-    halves = np.array([held_out(metr, rng) for _ in range(8)])
-    rasch, two_pl, five, eight = halves.mean(axis=0)
-    # Which halves were published isn't known: the mean of three varies by this standard error.
-    error = halves[:, 0].std(ddof=1) / np.sqrt(3)
-    assert abs(rasch - expected["rasch"]) < 3 * error
+    rasch, two_pl, five, eight = np.mean([held_out(metr, rng) for _ in range(3)], axis=0)
+    # Which halves were published isn't known: over 24 halves the standard deviation was 30, so
+    # that two means of three differ by 24, a standard error.
+    assert rasch == pytest.approx(expected["rasch"], abs=60)
     gain = {name: expected[name] - expected["rasch"] for name in ("two_pl", "dimensions_5")}
     assert two_pl - rasch == pytest.approx(gain["two_pl"], abs=30)
     assert five - rasch == pytest.approx(gain["dimensions_5"], abs=30)
@@ -216,7 +215,7 @@ def test_rasch_expects_the_margins(turned, rng):
         attempts, successes = attempts.T, successes.T
     runs = table(attempts, successes)
     who, what, n, k = cells(runs)
-    found = estimate("rasch_ml", runs)
+    found = rasch_ml(runs, ridge_sd=RIDGE_SD)
     expected = n * expit(found.log_odds)
     for index in (who, what):
         np.testing.assert_allclose(np.bincount(index, expected), np.bincount(index, k), atol=2e-3)
@@ -410,8 +409,9 @@ def test_agents_that_always_or_never_succeed(solved):
     for name in [*NAMES, "dimensions_1"]:
         chance = expit(estimate(name, runs).log_odds.reshape(3, 6)[2])
         off = np.abs(chance - solved).max()
-        # The penalties of the models with products are felt in a table as small as this.
-        assert off < (0.4 if name in ("two_pl_ml", "dimensions_1") else 2e-3)
+        # Other penalties than those of the curves are felt in a table as small as this.
+        felt = {"two_pl_ml": 0.4, "dimensions_1": 0.4, "rasch_ml": 0.1}
+        assert off < felt.get(name, 2e-3)
 
 
 def test_tasks_of_one_length_tell_rates_only():
