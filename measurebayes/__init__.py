@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from measurebayes.backends.simulate import simulate
     from measurebayes.checks import calibrate, check
     from measurebayes.checks.cancellation import cancellation, cancellation_power
+    from measurebayes.checks.conjoint import conjoint_table
     from measurebayes.compare import compare
     from measurebayes.data import load, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
@@ -51,6 +52,7 @@ _PUBLIC = {
     "item_parameters": ("measurebayes.estimands", "item_parameters"),
     "check": ("measurebayes.checks", "check"),
     "calibrate": ("measurebayes.checks", "calibrate"),
+    "conjoint_table": ("measurebayes.checks.conjoint", "conjoint_table"),
     "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
     "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
     "compare": ("measurebayes.compare", "compare"),
@@ -74,6 +76,7 @@ __all__ = [
     "check",
     "cite",
     "compare",
+    "conjoint_table",
     "describe",
     "fit",
     "get_model",

@@ -1,0 +1,352 @@
+"""Order-restricted Bayesian test of a complete table of trials and successes, 3 x 3 at a time.
+
+If ability and difficulty combine additively, the probabilities of success of any three rows and
+three columns satisfy single and double cancellation. The test takes random 3 x 3 tables out of the
+table, finds the posterior of each one's nine probabilities under a uniform prior restricted to
+these axioms, and flags the cells whose observed proportion lies outside of the central interval
+[1]_, [2]_. Cells are flagged when the axioms hold, too. How many to expect then is found from
+tables simulated, with the same trials, from the additive logistic model fitted to the table.
+
+References
+----------
+.. [1] Karabatsos (2001). The Rasch model, additive conjoint measurement, and new models of
+   probabilistic measurement theory. Journal of Applied Measurement 2(4).
+.. [2] Domingue (2014). Evaluating the equal-interval hypothesis with test score scales.
+   Psychometrika 79(1). doi:10.1007/s11336-013-9342-4
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from measurebayes.checks.conjoint_tables import Chosen, Table, choose, read
+from measurebayes.checks.order_restricted import Restricted, below_observed, restricted
+from measurebayes.classical.additive import fit_additive
+from measurebayes.classical.counts import RIDGE_SD, Counts
+from measurebayes.errors import InputError, did_you_mean, shown
+
+AXIOMS = ("single", "double")
+ORDERS = ("given", "margins")
+EXTREMES = ("skip", "keep")
+# A replicate is judged by fewer tables and shorter chains than the data. That widens the reference
+# distribution a little, so that p is a little too large rather than too small.
+REPLICATE_TABLES = 100
+# random numbers of the choice of tables, of their posteriors, of the reference distribution
+_CHOICE, _POSTERIOR, _REFERENCE = range(20_500, 20_503)
+
+
+class MixingWarning(UserWarning):
+    """Chains of some 3 x 3 tables have not mixed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConjointTable(Mapping[str, Any]):
+    """Result of `conjoint_table`; its attributes are its items as well: ``result["flagged"]``.
+
+    Attributes
+    ----------
+    flagged : float
+        Share of flagged judgements of a cell over the 3 x 3 tables it was in, mean over cells.
+    flagged_weighted : float
+        The same, cells weighted by their trials.
+    expected : float
+        `flagged` to expect when the additive logistic model fitted to the table holds: mean of the
+        replicates. NaN without replicates.
+    expected_low, expected_high : float
+        Central interval of the replicates, with probability `level`.
+    p : float
+        Probability of at least as many flags under that model, (1 + k) / (1 + replicates).
+    cells : pd.DataFrame
+        One row a cell, in the order of rows and columns that was tested. Columns row, column
+        (labels), trials, successes, observed (proportion), times (3 x 3 tables it was judged in),
+        flagged (share of these), mean, low, high (of its restricted posterior, averaged over these;
+        NaN where times is 0).
+    tables : int
+        3 x 3 tables used.
+    eligible : int
+        3 x 3 tables they were chosen from.
+    unmixed : int
+        Tables used of which the sampler has not mixed.
+    replicates : np.ndarray
+        `flagged` of each replicate, shape (replicate,); NaN where none of its 3 x 3 tables could be
+        judged.
+    axioms, order, extremes : str
+    level : float
+    seed : int
+    """
+
+    flagged: float
+    flagged_weighted: float
+    expected: float
+    expected_low: float
+    expected_high: float
+    p: float
+    cells: pd.DataFrame
+    tables: int
+    eligible: int
+    unmixed: int
+    replicates: np.ndarray
+    axioms: str
+    order: str
+    extremes: str
+    level: float
+    seed: int
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.__dataclass_fields__:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    def summary(self) -> dict[str, Any]:
+        """Numbers and choices for JSON: everything but `cells` and `replicates`."""
+        left_out = ("cells", "replicates")
+        return {key: value for key, value in self.items() if key not in left_out}
+
+
+class _Test(NamedTuple):
+    """What is asked of a table, so that replicates are asked the same."""
+
+    tables: int
+    axioms: str
+    order: str
+    extremes: str
+    level: float
+
+    def ordered(self, table: Table) -> Table:
+        return table.by_margins() if self.order == "margins" else table
+
+    def choose(self, table: Table, number: int, rng: np.random.Generator) -> Chosen:
+        """Choose 3 x 3 tables; none where no cell can be judged."""
+        judged = _judged(table.trials, table.successes)
+        usable = np.full_like(judged, judged.any()) if self.extremes == "keep" else judged
+        return choose(usable, number, rng)
+
+    def flag_shares(
+        self, table: Table, chosen: Chosen, below: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How often each cell was judged, and the share of flags among these (NaN for never)."""
+        tail = (1 - self.level) / 2
+        judged = _judged(chosen.of(table.trials), chosen.of(table.successes))
+        flags = judged & ((below <= tail) | (below >= 1 - tail))
+        times = chosen.onto(judged.astype(float), table.trials.shape)
+        return times, _divide(chosen.onto(flags.astype(float), times.shape), times)
+
+
+def conjoint_table(
+    trials: Any,
+    successes: Any,
+    seed: int = 1,
+    tables: int = 500,
+    axioms: str = "double",
+    order: str = "given",
+    extremes: str = "skip",
+    level: float = 0.95,
+    replicates: int = 100,
+    chains: int = 4,
+    draws: int = 500,
+) -> ConjointTable:
+    """Test a complete table of counts for the cancellation axioms, 3 x 3 at a time.
+
+    Parameters
+    ----------
+    trials, successes : array_like or pd.DataFrame
+        Counts, shape (row, column): at least 3 by 3, at least one trial in every cell.
+    seed : int
+        The same seed gives the same result.
+    tables : int
+        How many 3 x 3 tables to test, chosen at random, each at most once. All of them, if fewer.
+    axioms : {"double", "single"}
+        Single cancellation: success rises along rows and columns. Double includes single.
+    order : {"given", "margins"}
+        The order in which success should rise: as the table stands (least able first, hardest
+        first), or by the mean proportion of each row and column. Replicates are sorted likewise.
+    extremes : {"skip", "keep"}
+        An observed proportion of 0 or 1 is outside of every interval, whatever holds. "skip" uses
+        only 3 x 3 tables without such cells; "keep" uses all, where such a cell informs about
+        its neighbours but is not judged itself.
+    level : float
+        Probability of the central interval that an unflagged proportion lies in.
+    replicates : int
+        Tables simulated for the reference distribution; 0 for none.
+    chains, draws : int
+        Chains of each 3 x 3 table, and draws of each chain. Tables that have not mixed are sampled
+        again for longer.
+
+    Returns
+    -------
+    ConjointTable
+
+    Raises
+    ------
+    InputError
+        The table is not complete or not of counts, an option is unknown, or no 3 x 3 table can
+        be judged.
+
+    Warns
+    -----
+    MixingWarning
+        The chains of some 3 x 3 tables have not mixed, even after longer runs.
+    """
+    test = _Test(tables, axioms, order, extremes, level)
+    _check_options(axioms=(axioms, AXIOMS), order=(order, ORDERS), extremes=(extremes, EXTREMES))
+    _check_numbers(tables, level, replicates, chains, draws)
+    given = read(trials, successes)
+    table = test.ordered(given)
+    chosen = test.choose(table, tables, np.random.default_rng([seed, _CHOICE]))
+    if not chosen.eligible:
+        raise InputError(
+            "every 3 x 3 table has a cell that always or never succeeded",
+            where="successes",
+            expected="3 rows and 3 columns with proportions between 0 and 1",
+            remedy='pass extremes="keep", or merge rows or columns so that cells have more trials',
+        )
+    n, s = chosen.of(table.trials), chosen.of(table.successes)
+    rng = np.random.default_rng([seed, _POSTERIOR])
+    posterior = restricted(n, s, rng, axioms == "double", level, chains, draws)
+    unmixed = int((~posterior.mixed).sum())
+    if unmixed:
+        warnings.warn(
+            f"the chains of {unmixed} of {len(n)} 3 x 3 tables have not mixed: their flags are "
+            f"less certain; pass draws={4 * draws}",
+            MixingWarning,
+            stacklevel=2,
+        )
+    cells = _cells(table, chosen, posterior, test)
+    simulated = _replicates(given, np.random.default_rng([seed, _REFERENCE]), replicates, test)
+    known = cells[cells["times"] > 0]
+    flagged = float(known["flagged"].mean())
+    return ConjointTable(
+        flagged=flagged,
+        flagged_weighted=float(np.average(known["flagged"], weights=known["trials"])),
+        **_compare(flagged, simulated, level),
+        cells=cells,
+        tables=len(n),
+        eligible=chosen.eligible,
+        unmixed=unmixed,
+        replicates=simulated,
+        axioms=axioms,
+        order=order,
+        extremes=extremes,
+        level=level,
+        seed=seed,
+    )
+
+
+def _check_options(**options: tuple[str, tuple[str, ...]]) -> None:
+    for name, (value, choices) in options.items():
+        if value not in choices:
+            raise InputError(
+                f"{name} is {shown(value)}",
+                where=name,
+                expected="one of " + ", ".join(f'"{choice}"' for choice in choices),
+                remedy=did_you_mean(str(value), choices) or f'pass {name}="{choices[0]}"',
+            )
+
+
+def _check_numbers(tables: int, level: float, replicates: int, chains: int, draws: int) -> None:
+    ranges = {
+        "tables": (tables, tables >= 1, "at least 1", 500),
+        "level": (level, 0 < level < 1, "between 0 and 1", 0.95),
+        "replicates": (replicates, replicates >= 0, "at least 0", 100),
+        "chains": (chains, chains >= 2, "at least 2, to see whether they agree", 4),
+        "draws": (draws, draws >= 100, "at least 100", 500),
+    }
+    for name, (value, good, expected, usual) in ranges.items():
+        if not good:
+            raise InputError(
+                f"{name} is {shown(value)}",
+                where=name,
+                expected=expected,
+                remedy=f"pass {name}={usual}",
+            )
+
+
+def _judged(trials: np.ndarray, successes: np.ndarray) -> np.ndarray:
+    """Whether the observed proportion is neither 0 nor 1."""
+    return (successes > 0) & (successes < trials)
+
+
+def _cells(table: Table, chosen: Chosen, posterior: Restricted, test: _Test) -> pd.DataFrame:
+    """`ConjointTable.cells`."""
+    times, share = test.flag_shares(table, chosen, posterior.below)
+    rows, columns = np.indices(table.trials.shape)
+    judged = _judged(chosen.of(table.trials), chosen.of(table.successes))
+    values = {
+        "row": [table.rows[i] for i in rows.ravel()],
+        "column": [table.columns[j] for j in columns.ravel()],
+        "trials": table.trials.ravel(),
+        "successes": table.successes.ravel(),
+        "observed": table.observed.ravel(),
+        "times": times.astype(int).ravel(),
+        "flagged": share.ravel(),
+    }
+    for name in ("mean", "low", "high"):
+        total = chosen.onto(getattr(posterior, name) * judged, times.shape)
+        values[name] = _divide(total, times).ravel()
+    return pd.DataFrame(values)
+
+
+def _compare(flagged: float, simulated: np.ndarray, level: float) -> dict[str, float]:
+    """Mean and interval of the replicates, and the p value of the data among them."""
+    known = simulated[~np.isnan(simulated)]
+    if not known.size:
+        return dict.fromkeys(("expected", "expected_low", "expected_high", "p"), float("nan"))
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return {
+        "expected": float(known.mean()),
+        "expected_low": float(low),
+        "expected_high": float(high),
+        "p": float((1 + np.sum(known >= flagged)) / (1 + known.size)),
+    }
+
+
+def _divide(total: np.ndarray, times: np.ndarray) -> np.ndarray:
+    return np.divide(total, times, out=np.full(total.shape, np.nan), where=times > 0)
+
+
+def additive_probabilities(table: Table) -> np.ndarray:
+    """Probabilities (row, column) of the additive logistic model fitted to a table.
+
+    Row and column effects are free, by maximum likelihood with a ridge too weak to notice but
+    where a row or column always or never succeeded.
+    """
+    rows, columns = table.trials.shape
+    row, column = (index.ravel() for index in np.indices((rows, columns)))
+    n, s = (v.ravel().astype(float) for v in (table.trials, table.successes))
+    ability, difficulty = fit_additive(Counts(row, column, n, s, rows, columns), RIDGE_SD)
+    return np.asarray(expit(ability[:, None] - difficulty))
+
+
+def _replicates(given: Table, rng: np.random.Generator, number: int, test: _Test) -> np.ndarray:
+    """`flagged` of tables simulated from the additive model, shape (number,)."""
+    chance = additive_probabilities(given)
+    drawn = [given._replace(successes=rng.binomial(given.trials, chance)) for _ in range(number)]
+    simulated = [test.ordered(table) for table in drawn]
+    most = min(test.tables, REPLICATE_TABLES)
+    chosen = [test.choose(table, most, rng) for table in simulated]
+    pairs = list(zip(simulated, chosen, strict=True))
+    if not any(choice.eligible for choice in chosen):
+        return np.full(number, np.nan)
+    n = np.concatenate([choice.of(table.trials) for table, choice in pairs])
+    s = np.concatenate([choice.of(table.successes) for table, choice in pairs])
+    below = below_observed(n, s, rng, test.axioms == "double")
+    ends = np.cumsum([len(choice.rows) for choice in chosen])
+    results = np.full(number, np.nan)
+    for i, part in enumerate(np.split(below, ends[:-1])):
+        times, share = test.flag_shares(*pairs[i], part)
+        if times.any():
+            results[i] = share[times > 0].mean()
+    return results

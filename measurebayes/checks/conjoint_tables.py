@@ -1,0 +1,244 @@
+"""The table of counts that `measurebayes.conjoint_table` tests, and the 3 x 3 tables out of it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from measurebayes.errors import MAX_LISTED, InputError, shown
+
+MOST_TRIALS = 10**9  # of a cell; beyond, proportions near 0 or 1 are lost to rounding
+
+
+class Table(NamedTuple):
+    """A complete table of counts.
+
+    Attributes
+    ----------
+    trials, successes : np.ndarray
+        Whole numbers, shape (row, column); at least 3 rows and columns and one trial a cell.
+    rows, columns : list
+        Labels: those of the data frame, otherwise 0, 1, 2, ...
+    """
+
+    trials: np.ndarray
+    successes: np.ndarray
+    rows: list[Any]
+    columns: list[Any]
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Proportion of successes, shape (row, column)."""
+        return np.asarray(self.successes / self.trials)
+
+    def by_margins(self) -> Table:
+        """Sort rows and columns by their mean proportions, lowest first; ties stay as they are."""
+        down = np.argsort(self.observed.mean(axis=1), kind="stable")
+        across = np.argsort(self.observed.mean(axis=0), kind="stable")
+        at = np.ix_(down, across)
+        rows, columns = [self.rows[i] for i in down], [self.columns[i] for i in across]
+        return Table(self.trials[at], self.successes[at], rows, columns)
+
+
+def read(trials: Any, successes: Any) -> Table:
+    """Check two tables of counts and take them over.
+
+    Parameters
+    ----------
+    trials, successes : array_like or pd.DataFrame
+        Shape (row, column).
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    InputError
+        The shapes or labels differ, there are fewer than 3 rows or columns, an entry is missing,
+        negative or not whole, a cell has no trials or more successes than trials.
+    """
+    counts = {"trials": _counts(trials, "trials"), "successes": _counts(successes, "successes")}
+    n, s = counts["trials"], counts["successes"]
+    if n.shape != s.shape:
+        raise InputError(
+            f"trials has shape {n.shape}, successes {s.shape}",
+            where="trials and successes",
+            expected="two tables of the same shape",
+            remedy="pass the trials and the successes of the same rows and columns",
+        )
+    if min(n.shape) < 3:
+        raise InputError(
+            f"the table has {n.shape[0]} rows and {n.shape[1]} columns",
+            where="trials and successes",
+            expected="at least 3 rows and 3 columns: double cancellation compares 3 with 3",
+            remedy="pass a larger table",
+        )
+    rows, columns = _labels(trials, successes, n.shape)
+    _refuse(
+        n == 0,
+        (rows, columns),
+        "without trials",
+        "trials",
+        "at least one trial in every cell",
+        "leave rows or columns with empty cells out, or use measurebayes.cancellation, "
+        "which takes tables with holes",
+    )
+    _refuse(
+        s > n,
+        (rows, columns),
+        "with more successes than trials",
+        "successes",
+        "at most as many successes as trials",
+        "check that trials come first and successes second, both as counts",
+    )
+    return Table(n, s, rows, columns)
+
+
+def _counts(values: Any, name: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} is not a table of numbers ({shown(str(error))})",
+            where=name,
+            expected="whole numbers by row and column",
+            remedy="pass a two-dimensional array or data frame of counts, labels in its index",
+        ) from error
+    if numbers.ndim != 2:
+        raise InputError(
+            f"{name} has {numbers.ndim} dimensions",
+            where=name,
+            expected="a table with rows and columns",
+            remedy="pass a two-dimensional array or data frame of counts",
+        )
+    labels = list(range(numbers.shape[0])), list(range(numbers.shape[1]))
+    _refuse(
+        np.isnan(numbers),
+        labels,
+        "that are missing",
+        name,
+        "a complete table",
+        "leave out rows or columns with holes, or use measurebayes.cancellation, which takes them",
+    )
+    _refuse(
+        (numbers < 0) | (numbers > MOST_TRIALS) | (numbers != np.round(numbers)),
+        labels,
+        "that are not counts",
+        name,
+        f"whole numbers from 0 to {MOST_TRIALS:,}",
+        "pass numbers of trials and of successes, not proportions",
+    )
+    return numbers.astype(np.int64)
+
+
+def _refuse(
+    bad: np.ndarray,
+    labels: tuple[list[Any], list[Any]],
+    what: str,
+    where: str,
+    expected: str,
+    remedy: str,
+) -> None:
+    if not bad.any():
+        return
+    places = [f"({shown(labels[0][i])}, {shown(labels[1][j])})" for i, j in np.argwhere(bad)]
+    more = f" and {len(places) - MAX_LISTED} more" if len(places) > MAX_LISTED else ""
+    raise InputError(
+        f"{len(places)} cells {what}: (row, column) {', '.join(places[:MAX_LISTED])}{more}",
+        where=where,
+        expected=expected,
+        remedy=remedy,
+    )
+
+
+def _labels(trials: Any, successes: Any, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    frames = [x for x in (trials, successes) if isinstance(x, pd.DataFrame)]
+    if len(frames) == 2:
+        for axis, kind in ((0, "row"), (1, "column")):
+            if frames[0].axes[axis].tolist() != frames[1].axes[axis].tolist():
+                raise InputError(
+                    f"trials and successes have different {kind} labels",
+                    where="trials and successes",
+                    expected="the same labels in the same order",
+                    remedy="successes = successes.reindex_like(trials)",
+                )
+    if frames:
+        return frames[0].index.tolist(), frames[0].columns.tolist()
+    return list(range(shape[0])), list(range(shape[1]))
+
+
+class Chosen(NamedTuple):
+    """3 x 3 tables of a larger table.
+
+    Attributes
+    ----------
+    rows, columns : np.ndarray
+        Positions in the larger table, increasing, shape (table, 3) each.
+    eligible : int
+        How many tables these were chosen from.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    eligible: int
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Entries of a table (row, column), shape (table, 9)."""
+        return values[self.rows[:, :, None], self.columns[:, None, :]].reshape(-1, 9)
+
+    def onto(self, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Sum values of shape (table, 9) by the cell (row, column) they belong to."""
+        at = self.rows[:, :, None] * shape[1] + self.columns[:, None, :]
+        return np.bincount(at.ravel(), values.ravel(), shape[0] * shape[1]).reshape(shape)
+
+
+def choose(usable: np.ndarray, number: int, rng: np.random.Generator) -> Chosen:
+    """Choose 3 x 3 tables of usable cells at random, each with the same chance, none twice.
+
+    Parameters
+    ----------
+    usable : np.ndarray
+        Shape (row, column), bool.
+    number : int
+        How many; all, if there are fewer.
+    rng : np.random.Generator
+
+    Returns
+    -------
+    Chosen
+    """
+    if usable.shape[0] > usable.shape[1]:  # triples are listed along the shorter side
+        turned = choose(usable.T, number, rng)
+        return Chosen(turned.columns, turned.rows, turned.eligible)
+    triples = np.array(list(combinations(range(len(usable)), 3)))
+    blocks = np.array_split(triples, 1 + len(triples) // 10_000)
+    common = np.concatenate([usable[block].all(axis=1).sum(axis=1) for block in blocks])
+    each = common * (common - 1) * (common - 2) // 6
+    ends = np.cumsum(each)
+    eligible = int(ends[-1])
+    if not eligible:
+        none = np.empty((0, 3), dtype=int)
+        return Chosen(none, none, 0)
+    drawn = rng.choice(eligible, min(number, eligible), replace=False)
+    which = np.searchsorted(ends, drawn, side="right")
+    positions = _subset(drawn - ends[which] + each[which], usable.shape[1])
+    # the usable entries of a triple first, in their order
+    others = np.argsort(~usable[triples[which]].all(axis=1), axis=1, kind="stable")
+    return Chosen(triples[which], np.take_along_axis(others, positions, axis=1), eligible)
+
+
+def _subset(rank: np.ndarray, largest: int) -> np.ndarray:
+    """Subset of three whole numbers of each rank, increasing, shape (rank, 3).
+
+    Ranks run by the largest number, then by the second: (0, 1, 2) is 0, (0, 1, 3) is 1.
+    """
+    k = np.arange(largest)
+    pairs, triples = k * (k - 1) // 2, k * (k - 1) * (k - 2) // 6
+    high = np.searchsorted(triples, rank, side="right") - 1
+    rank = rank - triples[high]
+    middle = np.searchsorted(pairs, rank, side="right") - 1
+    return np.stack([rank - pairs[middle], middle, high], axis=1)
