@@ -20,8 +20,8 @@ from measurebayes.errors import CheckpointError
 from measurebayes.inference.centring import Auxiliary, Recentred, coordinates
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.geometry import Split, hessian_products, positive
-from measurebayes.inference.nuts import Engine
-from measurebayes.program.registry import get_model
+from measurebayes.inference.nuts import Engine, _compiled_in
+from measurebayes.program.registry import get_model, model_from_source
 
 jax = pytest.importorskip("jax")
 
@@ -371,3 +371,33 @@ def test_zero_sum_vectors_at_the_bottom_are_not_taken_for_separable(rng, monkeyp
         whole = np.mean([jax.jacfwd(gradient)(p, arguments) for p in points], axis=0)
         found = mean_hessian(gradient, points, arguments, engine.split)
     np.testing.assert_allclose(found, whole, rtol=1e-9, atol=1e-9)
+
+
+def test_data_with_other_holes_share_a_program_where_the_text_cannot_tell(metr):
+    from measurebayes.data import fingerprint
+
+    part = metr.isel(cell=metr["task_index"].values % 5 > 0)
+
+    def shared(model, one, other):
+        return fingerprint(_compiled_in(model, one)) == fingerprint(_compiled_in(model, other))
+
+    rasch = get_model("rasch")
+    assert shared(rasch, metr, part)
+    assert not shared(rasch, metr, mb.subset(metr, source="HCAST"))  # other tasks
+    few = metr.isel(cell=slice(0, None, 5))  # few enough cells for a list in place of a grid
+    assert not shared(rasch, few, few.isel(cell=slice(1, None)))
+    for changed in (
+        rasch.source.replace("pp.half_normal(", "pp.half_normal(*[], ", 1) + "\nimport math\n",
+        rasch.source.replace(
+            "pp.cell(ability) -", "0 * pp.cell(data.attempts.size) + pp.cell(ability) -"
+        ),
+        rasch.source.replace(
+            "pp.cell(ability) -", "0 * pp.data.sizes['cell'] + pp.cell(ability) -"
+        ),
+    ):
+        assert not shared(model_from_source("mine", changed, "mine.py"), metr, part)
+    untimed = metr.assign(
+        human_minutes=metr["human_minutes"] * np.where(np.arange(228) < 1, np.nan, 1)
+    )
+    without = untimed.isel(cell=untimed["task_index"].values > 0)  # an error in one, not the other
+    assert not shared(rasch, untimed, without)

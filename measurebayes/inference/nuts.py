@@ -28,6 +28,7 @@ from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
 from measurebayes.inference.centring import Recentred, coordinates, recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
+from measurebayes.program.cells import Cells
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -306,13 +307,28 @@ def engine_for(
     model: ModelFile, data: xr.Dataset, priors: Mapping[str, float], tune: int
 ) -> tuple[Engine, bool]:
     """Return an engine for the design of `data`, and whether it was there already."""
-    design = data
-    if model.numpyro is None:  # written by hand, it may take the successes from the data itself
-        design = data.assign(successes=data["attempts"] * 0)
     before = _engine.cache_info().hits
-    key = _Key(model, data, dict(priors), tune, fingerprint(design))
+    key = _Key(model, data, dict(priors), tune, fingerprint(_compiled_in(model, data)))
     engine = _engine(key)
     return engine, _engine.cache_info().hits > before
+
+
+def _compiled_in(model: ModelFile, data: xr.Dataset) -> xr.Dataset:
+    """Return the part of the data that the compiled program depends on.
+
+    Counts are arguments of the program. On a grid of agents by tasks they also say which cells
+    there are, so that data with other holes (folds of a cross-validation) share the program. A text
+    that reads the data itself, or is written by hand for one library, may depend on anything.
+    """
+    if model.numpyro is not None:
+        return data
+    design = data.assign(successes=data["attempts"] * 0)
+    if model.reads_data or Cells(data, "auto").layout == "long":
+        return design
+    tried = np.bincount(data["task_index"].values, minlength=data.sizes["task"]) > 0
+    untimed = tried & ~np.isfinite(data["human_minutes"].values)  # of these a text may complain
+    cells = [name for name in design.data_vars if "cell" in design[name].dims]
+    return design.drop_vars(cells).assign(untimed=("task", untimed))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import inspect
@@ -76,6 +77,17 @@ class ModelFile:
     def sha256(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether the text may look at the data themselves, and not only through the verbs."""
+        nodes = list(ast.walk(ast.parse(self.source)))
+        return any(
+            (isinstance(node, ast.Name) and node.id == "data")
+            or (isinstance(node, ast.Attribute) and node.attr in ("data", "cells"))
+            or isinstance(node, ast.Import | ast.ImportFrom)
+            for node in nodes
+        )
 
     @property
     def title(self) -> str:

@@ -1,0 +1,251 @@
+"""Do ability and length add up? An additive surface of success against any monotone one, no bands.
+
+Both surfaces say how success depends on an agent's ability and on a continuous property of tasks.
+In both, success rises with ability and falls with that property: single cancellation holds. In the
+additive one the two add up in logits; in the monotone one they need not. They are compared by how
+well they predict families of tasks that were left out, and by posterior prediction of violations
+of double cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from measurebayes.compare.psis import standard_error
+from measurebayes.data.schema import validate
+from measurebayes.errors import InputError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from measurebayes.checks.cancellation import Cancellation
+
+MODELS = ("additive", "monotone")
+FOLDS = 5
+BY = ("minutes", "difficulty")
+MIN_ATTEMPTS = 20  # of a rate in the cancellation check; half as many where half the data is used
+SETTINGS = {"draws": 500, "tune": 500, "chains": 4}
+_HALVES = 2_718  # keeps the random halves of attempts apart from other random numbers
+
+
+@dataclass(frozen=True)
+class Additivity:
+    """An additive and a monotone surface, compared.
+
+    Attributes
+    ----------
+    by : str
+        The property of tasks: ``"minutes"`` or ``"difficulty"``.
+    comparison : pd.DataFrame
+        Index model, best first: elpd (log predictive density of left-out families, higher is
+        better), se, elpd_diff (0 for the best), dse (standard error of the difference, over
+        families), converged (share of the fits).
+    interaction : dict
+        Posterior of the interactions' standard deviation, 0 for additive: median, low, high (95 %).
+    cancellation : Cancellation
+        Violations of double cancellation in the data, and expected under both posteriors.
+    fits : dict of str to DataTree
+        The two fits to all data.
+    """
+
+    by: str
+    comparison: pd.DataFrame
+    interaction: dict[str, float]
+    cancellation: Cancellation
+    fits: Mapping[str, xr.DataTree]
+
+    def text(self) -> str:
+        """Say in plain words what was found and how sure it is."""
+        best, other = self.comparison.index
+        gap, error = -self.comparison.loc[other, "elpd_diff"], self.comparison.loc[other, "dse"]
+        sure = gap > 2 * error
+        lines = [
+            f"Families of tasks that were left out are predicted better by the {best} surface than "
+            f"by the {other} one: {gap:.1f} units of log density, standard error {error:.1f}."
+        ]
+        if not sure:
+            lines.append("That is within twice its error: these data don't tell the two apart.")
+        elif best == "monotone":
+            lines.append(
+                f"So how much {self._length} costs depends on who attempts the task, even where "
+                "success always rises with ability: ability and difficulty don't add up in logits."
+            )
+        else:
+            lines.append("So nothing is gained by giving up that ability and difficulty add up.")
+        expected = self.cancellation.expected
+        observed = 100 * self.cancellation.observed["rate"]
+        violations = ", ".join(
+            f"{name} {100 * expected[name]['rate']:.2f} % (p = {expected[name]['p']:.3f})"
+            for name in MODELS
+        )
+        lines.append(
+            f"Violations of double cancellation: {observed:.2f} % of cases in the data; expected: "
+            f"{violations}."
+        )
+        if not self.comparison["converged"].eq(1).all():
+            lines.append("Some fits did not converge: read this with care.")
+        return " ".join(lines)
+
+    @property
+    def _length(self) -> str:
+        return "length" if self.by == "minutes" else "difficulty"
+
+    def __str__(self) -> str:
+        """Return the table and the sentences."""
+        return f"{self.comparison.to_string()}\n{self.text()}"
+
+
+def additivity(
+    runs: xr.Dataset,
+    by: str = "minutes",
+    bands: int = 6,
+    folds: int = FOLDS,
+    seed: int = 0,
+    replicates: int = 1000,
+    executor: Executor | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Additivity:
+    """Compare an additive with a monotone surface of success over ability and a task's property.
+
+    Parameters
+    ----------
+    runs : xr.Dataset
+        Data of the schema.
+    by : {"minutes", "difficulty"}
+        ``"minutes"``: human minutes; tasks without are left out. ``"difficulty"``: estimated by
+        ``rasch_ml`` from a random half of the attempts of each cell; the surfaces are fitted to
+        the other half, so that no outcome counts twice.
+    bands : int
+        Of the cancellation check that the posteriors replicate.
+    folds : int
+        Families are dealt to this many folds at random and left out together; where families are
+        unknown, tasks are.
+    seed : int
+        Makes halves, folds and fits reproducible.
+    replicates : int
+        Of the cancellation check.
+    executor : concurrent.futures.Executor, optional
+        Where the fits of the folds run; by default one after another.
+    progress : bool
+        Show bars on standard error.
+    **settings
+        Passed to `measurebayes.fit`; by default draws=500, tune=500, chains=4.
+
+    Returns
+    -------
+    Additivity
+
+    Raises
+    ------
+    InputError
+        An argument can't be used, or no task has minutes.
+
+    References
+    ----------
+    Scheiblechner (1999). Additive conjoint isotonic probabilistic models. Psychometrika 64.
+    doi:10.1007/BF02294297
+    """
+    from measurebayes.checks import converged
+    from measurebayes.checks.cancellation import cancellation
+    from measurebayes.compare.crossval import held_out_density
+    from measurebayes.inference import fit
+    from measurebayes.program.registry import get_model
+
+    validate(runs)
+    data, place = _placed(runs, by, seed)
+    options = {**SETTINGS, **settings}
+    models = {name: get_model(name) for name in MODELS}
+    group = data["family_index"].values[data["task_index"].values]
+    densities = held_out_density(models, data, group, folds, seed, executor, progress, **options)
+    fits = {
+        name: fit(model, data, seed=seed, progress=progress, **options)
+        for name, model in models.items()
+    }
+    low, median, high = np.quantile(
+        fits["monotone"]["posterior"].to_dataset()["interaction_sd"].values, [0.025, 0.5, 0.975]
+    )
+    return Additivity(
+        by=by,
+        comparison=_comparison(densities, [converged(found) for found in fits.values()]),
+        interaction={"median": float(median), "low": float(low), "high": float(high)},
+        cancellation=cancellation(
+            data,
+            bands=bands,
+            by=place,
+            min_attempts=MIN_ATTEMPTS if by == "minutes" else MIN_ATTEMPTS // 2,
+            against=fits,
+            replicates=replicates,
+            progress=progress,
+        ),
+        fits=fits,
+    )
+
+
+def _placed(runs: xr.Dataset, by: str, seed: int) -> tuple[xr.Dataset, str | xr.DataArray]:
+    """Return data in which human minutes are the property, and what bands are made by."""
+    from measurebayes.checks.cancellation.tasks import task_values, with_value
+
+    if by == "minutes":
+        return with_value(runs, task_values(runs, by))[0], by
+    if by != "difficulty":
+        raise InputError(
+            f"by {shown(by)}",
+            where="the arguments of additivity",
+            expected="one of " + ", ".join(BY),
+            remedy=did_you_mean(str(by), BY) or "by='minutes'",
+        )
+    first, second = halves(runs, seed)
+    difficulty = task_values(first, by)
+    tried = np.isin(np.arange(runs.sizes["task"]), first["task_index"].values)
+    difficulty = difficulty._replace(of_task=np.where(tried, difficulty.of_task, np.nan))
+    data, difficulty = with_value(second, difficulty)
+    # The surfaces take log2 minutes: a difficulty in their place is a number of doublings.
+    data = data.assign(human_minutes=("task", 2.0**difficulty.of_task))
+    return data, xr.DataArray(difficulty.of_task, dims="task", name="difficulty")
+
+
+def halves(runs: xr.Dataset, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+    """Deal the attempts of every cell into two random halves; tasks and agents stay in both.
+
+    Of an odd number of attempts one half or the other, at random, gets one more.
+
+    Parameters
+    ----------
+    runs : xr.Dataset
+    seed : int
+    """
+    rng = np.random.default_rng([seed, _HALVES])
+    attempts, successes = runs["attempts"].values, runs["successes"].values
+    number = (attempts + (rng.random(len(attempts)) < 0.5)) // 2
+    solved = rng.hypergeometric(successes, attempts - successes, number)
+
+    def part(tried: np.ndarray, of_them: np.ndarray) -> xr.Dataset:
+        some = runs.assign(attempts=("cell", tried), successes=("cell", of_them))
+        return some.isel(cell=tried > 0)
+
+    return part(number, solved), part(attempts - number, successes - solved)
+
+
+def _comparison(densities: xr.Dataset, whole: list[bool]) -> pd.DataFrame:
+    elpd = densities["elpd"]
+    total = elpd.sum("group").to_series()
+    best = str(total.idxmax())
+    rows = {
+        str(name): {
+            "elpd": float(total[name]),
+            "se": standard_error(elpd.sel(model=name).values),
+            "elpd_diff": float(total[name] - total[best]),
+            "dse": standard_error((elpd.sel(model=name) - elpd.sel(model=best)).values),
+            "converged": float(np.mean([*densities["converged"].sel(model=name).values, all_data])),
+        }
+        for name, all_data in zip(densities["model"].values, whole, strict=True)
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index.name = "model"
+    return table.sort_values("elpd", ascending=False)
