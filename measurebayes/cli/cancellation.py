@@ -132,7 +132,7 @@ def cancellation(
     if output is not None:
         _check_listing(output, [data, *against], settings)
     explanations, chosen = explanations_named(against), parts_named(parts)
-    divided = _bands(bands)
+    divided = bands_named(bands)
     runs = load_data(data, reading)
     try:
         result = mb.cancellation(
@@ -154,7 +154,7 @@ def cancellation(
         _write(result, output)
 
 
-def _bands(words: Sequence[float]) -> int | list[float]:
+def bands_named(words: Sequence[float]) -> int | list[float]:
     """One number is a number of bands; several are edges."""
     if len(words) > 1:
         return list(words)
