@@ -281,7 +281,8 @@ def _minimum(model: _Model, start: np.ndarray, slack: float = 1.0) -> np.ndarray
         # Products of parameters bend: longer steps than this would be chance.
         options={"gtol": tolerance, "maxiter": MAX_STEPS, "max_trust_radius": 10.0},
     )
-    if float(np.linalg.norm(found.jac)) > NEAR * tolerance:
+    left = model.objective(found.x)[1]
+    if float(left @ left) > (NEAR * tolerance) ** 2:
         raise MeasureBayesError(
             f"the penalised likelihood was not at its maximum after {found.nit} steps",
             where="measurebayes.classical",
