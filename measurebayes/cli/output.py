@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 Rows = list[dict[str, Any]]
@@ -19,6 +21,15 @@ Rows = list[dict[str, Any]]
 def say(message: str) -> None:
     """Print a message on stderr."""
     click.echo(printable(message, keep="\n"), err=True)
+
+
+def save_csv(table: pd.DataFrame, path: Path, index: bool = False) -> None:
+    """Write a table, whole or not at all, and say so on stderr."""
+    from measurebayes.data.store import replaced
+
+    with replaced(path) as partial:
+        table.to_csv(partial, index=index)
+    say(f"wrote {path}")
 
 
 def print_json(value: Any) -> None:

@@ -18,7 +18,7 @@ from measurebayes.cli.options import (
     output_option,
     reader_options,
 )
-from measurebayes.cli.output import print_json, print_table, say
+from measurebayes.cli.output import print_json, print_table, save_csv, say
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None
     else:
         print_table(table)
     if output is not None:
-        table.to_csv(output)
-        say(f"wrote {output}")
+        save_csv(table, output, index=True)
 
 
 @click.command(cls=Command)
@@ -111,8 +110,7 @@ def score(
         title = "Abilities in logits; 0 is the mean of the agents that were fitted"
         print_table(table, title)
     if output is not None:
-        table.to_csv(output, index=False)
-        say(f"wrote {output}")
+        save_csv(table, output)
 
 
 @click.command(cls=Command)
