@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from measurebayes.checks.cancellation import Cancellation
     from measurebayes.program.registry import ModelFile
 
 Say = Callable[[str], None]
@@ -35,6 +37,9 @@ class Analysis:
         The table of checks of every model: name, passed, value, text.
     comparison
         Table of the models, best first; None for a single model.
+    cancellation
+        Whether success rates obey double cancellation, against all fits; None where the data don't
+        allow the check.
     converged
         For every model, whether its sampling converged.
     reused
@@ -47,6 +52,7 @@ class Analysis:
     fits: dict[str, xr.DataTree] = field(default_factory=dict)
     checks: dict[str, pd.DataFrame] = field(default_factory=dict)
     comparison: pd.DataFrame | None = None
+    cancellation: Cancellation | None = None
     converged: dict[str, bool] = field(default_factory=dict)
     reused: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
@@ -64,6 +70,7 @@ class Analysis:
             "reused": self.reused,
             "checks": self.checks,
             "comparison": self.comparison,
+            "cancellation": None if self.cancellation is None else self.cancellation.table,
             "files": self.files,
         }
 
@@ -81,8 +88,9 @@ def analyse(
     """Fit every model to the data, check each fit, compare them and write a report.
 
     Writes ``MODEL.nc`` and ``checks_MODEL.csv`` for every model, ``comparison.csv`` where there
-    are two or more, and ``report.html``. A fit found in the folder with the same data, model and
-    settings is used again; one that was interrupted goes on from its checkpoint.
+    are two or more, ``cancellation.csv`` where the data allow that check, and ``report.html``. A
+    fit found in the folder with the same data, model and settings is used again; one that was
+    interrupted goes on from its checkpoint.
 
     Parameters
     ----------
@@ -130,9 +138,16 @@ def analyse(
         _write(result, "comparison", folder / "comparison.csv", result.comparison.reset_index())
         if show is not None:
             show(result.comparison, "Leave-one-out comparison, best first (higher elpd is better)")
+    _check_quantity(result, folder, say, show)
     page = folder / "report.html"
     say("writing the report")
-    mb.report(result.fits, path=page, comparison=result.comparison, checks=result.checks)
+    mb.report(
+        result.fits,
+        path=page,
+        comparison=result.comparison,
+        checks=result.checks,
+        cancellation=result.cancellation,
+    )
     result.files["report"] = str(page)
     say("wrote " + ", ".join(result.files.values()))
     return result
@@ -167,6 +182,24 @@ def _fit_and_check(
     _write(result, f"checks {name}", folder / f"checks_{stem}.csv", result.checks[name])
     if show is not None:
         show(result.checks[name], f"Checks of {name}")
+
+
+def _check_quantity(result: Analysis, folder: Path, say: Say, show: Show | None) -> None:
+    """Check double cancellation against the fits; data that don't allow it are no error."""
+    from measurebayes.report.quantity import finding, usual_check
+
+    say("checking the order of success rates (double cancellation)")
+    try:
+        result.cancellation = usual_check(result.fits)
+    except MeasureBayesError as error:
+        say(f"that can't be checked in these data: {error.found}")
+        return
+    if result.cancellation.expected and math.isfinite(result.cancellation.observed["rate"]):
+        table = result.cancellation.table.reset_index()
+        _write(result, "cancellation", folder / "cancellation.csv", table)
+        if show is not None:
+            show(table, "Violations of double cancellation, share of cases")
+    say(finding(result.cancellation))
 
 
 def _write(result: Analysis, content: str, file: Path, table: pd.DataFrame) -> None:

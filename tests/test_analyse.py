@@ -117,6 +117,31 @@ def test_writes_fits_checks_comparison_and_report(
     json.dumps(list(result.as_dict()))
 
 
+def test_cancellation_is_checked_saved_and_said(
+    fits: Fits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, fits.truth = fake_data(tasks=24, attempts=10, seed=3, model="two_pl")
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(mb, "report", lambda fits, path, **parts: given.update(parts))
+    result, said, shown = run(runs, tmp_path / "out")
+    assert result.cancellation is not None
+    assert given["cancellation"] is result.cancellation
+    table = pd.read_csv(tmp_path / "out" / "cancellation.csv", index_col="name")
+    assert list(table.index) == ["observed", "rasch", "two_pl", "rasch_ml", "common_slope"]
+    assert table.loc["observed", "rate"] == pytest.approx(result.cancellation.observed["rate"])
+    assert shown[-1].startswith("Violations of double cancellation")
+    assert sum("break double cancellation" in line for line in said) == 1
+
+
+@pytest.mark.usefixtures("quick_report")
+def test_data_without_enough_agents_are_analysed_all_the_same(fits: Fits, tmp_path: Path) -> None:
+    runs, fits.truth = fake_data(agents=2, seed=3, model="two_pl")
+    result, said, _ = run(runs, tmp_path / "out")
+    assert result.cancellation is None
+    assert "that can't be checked in these data: 2 agents" in said
+    assert not (tmp_path / "out" / "cancellation.csv").exists()
+
+
 @pytest.mark.usefixtures("quick_report")
 def test_finished_fits_are_used_again(invented: Any, fits: Fits, tmp_path: Path) -> None:
     first, _, _ = run(invented[0], tmp_path / "out")

@@ -91,6 +91,10 @@ def served(tmp_path_factory):
     fits = {names[0]: fit_of(data, truth, "two_pl"), "rasch": fit_of(data, truth, "rasch")}
     fits["bad"] = fit_of(data, truth, "rasch", converged=False, draws=50)
     mb.report(fits, folder / "report.html", checks={n: quick_checks(f) for n, f in fits.items()})
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    head, rest = page.split("<body>", 1)
+    section = re.search(r'<section id="quantity".*?</section>', rest, re.DOTALL)
+    (folder / "section.html").write_text(f"{head}<body>{section[0]}", encoding="utf-8")
     for width in (PHONE, WIDE):
         (folder / f"{width}.html").write_text(HARNESS.format(width=width), encoding="utf-8")
     handler = functools.partial(Silent, directory=str(folder))
@@ -177,6 +181,21 @@ def test_screenshot_shows_a_page(browser, served, tmp_path):
     # The warning stands out: its ground is neither white nor grey.
     tinted = np.ptp(pixels[:600], axis=-1) > 8
     assert tinted.mean() > 0.1
+
+
+def test_figures_of_a_violation_are_drawn(browser, served, tmp_path):
+    """The page at the section: the lines of both figures, on a phone."""
+    from matplotlib.image import imread
+
+    picture = tmp_path / "section.png"
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    size = f"--window-size={PHONE},2600"
+    command = [browser, *FLAGS, profile, size, f"--screenshot={picture}", f"{served}/section.html"]
+    subprocess.run(command, capture_output=True, timeout=50, check=True)
+    pixels = np.round(imread(picture)[..., :3] * 255).astype(int)
+    for colour in ((0, 0x72, 0xB2), (0xD5, 0x5E, 0)):
+        near = (np.abs(pixels - colour).max(-1) < 12).sum()
+        assert near > 300, colour
 
 
 def test_print_has_open_tables(browser, served, tmp_path):

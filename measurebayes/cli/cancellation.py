@@ -300,11 +300,13 @@ def _write(result: Cancellation, output: Path) -> None:
 
 def _print(result: Cancellation) -> None:
     """Print tables, rates in per cent, and the sentences."""
+    from measurebayes.report.quantity import left_out
+
     table = _per_cent(result.table.reset_index(), ["rate", "low", "high"])
     print_table(table.assign(p=table["p"].round(4)), "Violations, % of cases")
     click.echo()
     click.echo(printable(result.text()))
-    if left := _left_out(result):
+    if left := left_out(result):
         click.echo(printable(left))
     click.echo()
     bands = result.bands.assign(number=range(1, len(result.bands) + 1))
@@ -334,17 +336,6 @@ def _rates(table: pd.DataFrame) -> pd.DataFrame:
 
 def _per_cent(table: pd.DataFrame, columns: Sequence[Any]) -> pd.DataFrame:
     return table.assign(**{str(name): (100 * table[name]).round(2) for name in columns})
-
-
-def _left_out(result: Cancellation) -> str:
-    words = {
-        "tasks_without_value": f"tasks without {result.by}",
-        "tasks_outside_bands": "tasks outside the bands",
-        "entries_with_few_attempts": "rates of an agent in a band, with fewer than "
-        f"{result.min_attempts} attempts",
-    }
-    parts = [f"{n:,} {words[key]}" for key, n in result.left_out.items() if n]
-    return f"Left out: {'; '.join(parts)}." if parts else ""
 
 
 def _print_largest(result: Cancellation) -> None:

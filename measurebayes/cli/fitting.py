@@ -122,9 +122,10 @@ def analyse(
 ) -> None:
     """The whole chain: fit, check, compare, report.
 
-    Writes MODEL.nc and checks_MODEL.csv for every model, comparison.csv and report.html. A fit
-    that is already there with the same data, model and settings is used again. Exit status 1
-    means that sampling did not converge; predictive misfit is a finding, and is printed.
+    Writes MODEL.nc and checks_MODEL.csv for every model, comparison.csv, cancellation.csv and
+    report.html. A fit that is already there with the same data, model and settings is used again.
+    Exit status 1 means that sampling did not converge; predictive misfit is a finding, and is
+    printed.
     """
     from measurebayes.analyse import analyse as run
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from measurebayes.checks.cancellation import Cancellation
+    from measurebayes.report.cancellation import plot_cancellation, plot_triple
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
     from measurebayes.report.plots import plot_abilities, plot_difficulties, plot_wright
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
 __all__ = [
     "cite",
     "plot_abilities",
+    "plot_cancellation",
     "plot_difficulties",
     "plot_icc",
     "plot_predictive",
     "plot_ranks",
+    "plot_triple",
     "plot_wright",
     "report",
 ]
@@ -37,6 +41,8 @@ _PLOTS = {
     "plot_icc": "measurebayes.report.curves",
     "plot_predictive": "measurebayes.report.curves",
     "plot_ranks": "measurebayes.report.convergence",
+    "plot_cancellation": "measurebayes.report.cancellation",
+    "plot_triple": "measurebayes.report.cancellation",
 }
 
 
@@ -45,13 +51,14 @@ def report(
     path: str | Path = "report.html",
     comparison: pd.DataFrame | None = None,
     checks: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
+    cancellation: Cancellation | None = None,
 ) -> Path:
     """Write one self-contained HTML page about fits.
 
-    The page loads nothing and runs no script. It holds a summary of the data, each model with its
-    priors, abilities and difficulties with intervals, item characteristic curves, a Wright map,
-    predictive checks, the comparison, diagnostics, provenance and citations. A fit that has not
-    converged gets a warning at the top.
+    The page loads nothing and runs no script. It holds a summary of the data, the comparison, the
+    check of cancellation axioms, each model with its priors, abilities and difficulties with
+    intervals, item characteristic curves, a Wright map, predictive checks, diagnostics, provenance
+    and citations. A fit that has not converged gets a warning at the top.
 
     Parameters
     ----------
@@ -64,6 +71,9 @@ def report(
     checks : DataFrame or mapping of names to DataFrame, optional
         Results of ``measurebayes.check`` (a DataFrame where there is one fit); made here where
         absent.
+    cancellation : Cancellation, optional
+        Result of ``measurebayes.cancellation``; made here where absent, against all fits and the
+        point estimates rasch_ml and (where human minutes are known) common_slope.
 
     Returns
     -------
@@ -84,7 +94,7 @@ def report(
 
     need("jinja2", "matplotlib", why="writing a report")
     path = writable(path)
-    return write(path, render(page_context(named_fits(fits), comparison, checks)))
+    return write(path, render(page_context(named_fits(fits), comparison, checks, cancellation)))
 
 
 def cite(fit: xr.DataTree) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
 from measurebayes.report.compared import comparison_context
 from measurebayes.report.figure import to_svg
+from measurebayes.report.quantity import quantity_context
 from measurebayes.report.summary import (
     counts_table,
     data_of,
@@ -27,6 +28,9 @@ from measurebayes.report.summary import (
 )
 from measurebayes.report.text import interval, number, shown
 
+if TYPE_CHECKING:
+    from measurebayes.checks.cancellation import Cancellation
+
 MOST_ROWS = 2000  # of a table on the page
 INTERVALS = "50\u202f% and 95\u202f% intervals"
 CHECK_COLUMNS = ("name", "passed", "value", "text")
@@ -36,13 +40,14 @@ def page_context(
     fits: Mapping[str, xr.DataTree],
     comparison: pd.DataFrame | None = None,
     checks: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
+    cancellation: Cancellation | None = None,
 ) -> dict[str, Any]:
     """Return everything that the template ``report.html`` needs.
 
     Parameters
     ----------
     fits : mapping of str to DataTree
-    comparison, checks
+    comparison, checks, cancellation
         As in `measurebayes.report.report`.
     """
     tables = _checks_by_name(fits, checks)
@@ -58,6 +63,7 @@ def page_context(
         "unconverged": [model for model in models if model["failures"]],
         "data": data_contexts(fits),
         "comparison": compared,
+        "quantity": quantity_context(fits, cancellation),
         "citations": citations(fits.values(), compared=bool(compared and compared["rows"])),
     }
 
