@@ -199,7 +199,8 @@ def _check_quantity(result: Analysis, folder: Path, say: Say, show: Show | None)
         _write(result, "cancellation", folder / "cancellation.csv", table)
         if show is not None:
             show(table, "Violations of double cancellation, share of cases")
-    say(finding(result.cancellation))
+    # Narrow spaces, which the page has within numbers, are escapes on a terminal.
+    say(finding(result.cancellation).replace("\u202f%", " %").replace("\u202f", ","))
 
 
 def _write(result: Analysis, content: str, file: Path, table: pd.DataFrame) -> None:
