@@ -21,7 +21,7 @@ from measurebayes.cli.options import (
     output_option,
     reader_options,
 )
-from measurebayes.cli.output import print_json, print_table, printable, say
+from measurebayes.cli.output import print_json, print_table, printable, save_csv
 from measurebayes.cli.results import open_fits
 from measurebayes.errors import InputError, did_you_mean, shown
 
@@ -151,7 +151,7 @@ def cancellation(
     else:
         _print(result)
     if output is not None:
-        _write(result, output)
+        save_csv(result.violations, output)
 
 
 def bands_named(words: Sequence[float]) -> int | list[float]:
@@ -288,14 +288,6 @@ def _check_listing(output: Path, inputs: Sequence[str], settings: Mapping[str, A
             expected="--axiom double, and no --cuts",
             remedy="leave -o out; --json prints everything that was found",
         )
-
-
-def _write(result: Cancellation, output: Path) -> None:
-    from measurebayes.data.store import replaced
-
-    with replaced(output) as partial:
-        result.violations.to_csv(partial, index=False)
-    say(f"wrote {output}")
 
 
 def _print(result: Cancellation) -> None:
