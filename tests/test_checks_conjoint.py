@@ -10,7 +10,7 @@ from scipy import stats
 
 import measurebayes as mb
 from measurebayes.checks import conjoint
-from measurebayes.checks.conjoint_tables import choose
+from measurebayes.checks.conjoint_tables import choose, read
 from measurebayes.checks.mixing import mixing
 from measurebayes.checks.order_restricted import STARTS, restricted, sample
 from measurebayes.errors import InputError
@@ -84,7 +84,7 @@ SMALL = {
 @pytest.mark.parametrize("double", [True, False])
 def test_sampler_agrees_with_rejection(rng, double):
     trials, successes = (np.array([v[k] for v in SMALL.values()]).reshape(-1, 9) for k in (0, 1))
-    draws = sample(trials, successes, rng, double, chains=4, draws=2500, warmup=300)
+    draws = sample(trials, successes, rng, double, chains=4, draws=1500, warmup=200)
     _, ess = mixing(draws)
     for i, name in enumerate(SMALL):
         exact = by_rejection(
@@ -147,7 +147,7 @@ def test_mixing_agrees_with_arviz(rng):
 
 def test_an_additive_table_with_many_trials_has_hardly_a_flag():
     trials = np.full(ADDITIVE.shape, 5_000)
-    result = quick(trials, np.round(ADDITIVE * 5_000).astype(int), tables=200)
+    result = quick(trials, np.round(ADDITIVE * 5_000).astype(int))
     assert result.flagged == 0
     assert result.eligible == 10 * 20
     known = result.cells[result.cells.times > 0]
@@ -198,8 +198,9 @@ def test_reference_lets_additive_data_pass(rng):
 def test_additive_model_reproduces_the_margins(rng):
     trials = rng.integers(20, 200, size=(6, 4))
     successes = rng.binomial(trials, 0.5)
-    table = conjoint.read(trials, successes)
-    fitted = trials * conjoint.additive_probabilities(table)
+    table = read(trials, successes)
+    by_row, by_column = table.effects()
+    fitted = trials / (1 + np.exp(-by_row[:, None] - by_column))
     # the equations of the maximum: expected equal observed totals of each row and column
     np.testing.assert_allclose(fitted.sum(axis=0), successes.sum(axis=0), rtol=1e-3)
     np.testing.assert_allclose(fitted.sum(axis=1), successes.sum(axis=1), rtol=1e-3)
@@ -284,14 +285,24 @@ def test_tied_margins_keep_the_given_order():
     assert result.cells["column"].unique().tolist() == [0, 1, 2]
 
 
+def test_margins_are_compared_within_rows_of_different_sizes():
+    # the hardest column was tried most by the best row, so its pooled proportion is the highest
+    trials = np.array([[90, 10, 90], [30, 30, 30], [10, 90, 10]])
+    rates = np.array([[0.3, 0.1, 0.2], [0.5, 0.3, 0.4], [0.9, 0.7, 0.8]])
+    successes = np.round(trials * rates).astype(int)
+    table = read(trials, successes).by_margins()
+    assert table.columns == [1, 2, 0]
+    assert table.rows == [0, 1, 2]
+
+
 def test_cells_at_0_or_1_are_skipped_or_kept_unjudged():
     trials = np.full(ADDITIVE.shape, 30)
     successes = np.round(ADDITIVE * 30).astype(int)
     successes[0, 0], successes[4, 5] = 0, 30
     skipped = quick(trials, successes)
     assert skipped.eligible == 200 - 2 * 6 * 10 + 3 * 4  # tables with either corner, both
-    kept = quick(trials, successes, extremes="keep", tables=200)
-    assert kept.eligible == kept.tables == 200
+    kept = quick(trials, successes, extremes="keep")
+    assert kept.eligible == 200
     corners = kept.cells.iloc[[0, -1]]
     assert (corners["times"] == 0).all()
     assert corners[["flagged", "mean", "low", "high"]].isna().all(axis=None)

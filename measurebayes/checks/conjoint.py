@@ -28,8 +28,6 @@ from scipy.special import expit
 
 from measurebayes.checks.conjoint_tables import Chosen, Table, choose, read
 from measurebayes.checks.order_restricted import Restricted, below_observed, restricted
-from measurebayes.classical.additive import fit_additive
-from measurebayes.classical.counts import RIDGE_SD, Counts
 from measurebayes.errors import InputError, did_you_mean, shown
 
 AXIOMS = ("single", "double")
@@ -172,7 +170,8 @@ def conjoint_table(
         Single cancellation: success rises along rows and columns. Double includes single.
     order : {"given", "margins"}
         The order in which success should rise: as the table stands (least able first, hardest
-        first), or by the mean proportion of each row and column. Replicates are sorted likewise.
+        first), or by the row and column effects of the fitted additive model, which is the order of
+        the margins when all cells of a row have the same trials. Replicates are sorted likewise.
     extremes : {"skip", "keep"}
         An observed proportion of 0 or 1 is outside of every interval, whatever holds. "skip" uses
         only 3 x 3 tables without such cells; "keep" uses all, where such a cell informs about
@@ -317,22 +316,10 @@ def _divide(total: np.ndarray, times: np.ndarray) -> np.ndarray:
     return np.divide(total, times, out=np.full(total.shape, np.nan), where=times > 0)
 
 
-def additive_probabilities(table: Table) -> np.ndarray:
-    """Probabilities (row, column) of the additive logistic model fitted to a table.
-
-    Row and column effects are free, by maximum likelihood with a ridge too weak to notice but
-    where a row or column always or never succeeded.
-    """
-    rows, columns = table.trials.shape
-    row, column = (index.ravel() for index in np.indices((rows, columns)))
-    n, s = (v.ravel().astype(float) for v in (table.trials, table.successes))
-    ability, difficulty = fit_additive(Counts(row, column, n, s, rows, columns), RIDGE_SD)
-    return np.asarray(expit(ability[:, None] - difficulty))
-
-
 def _replicates(given: Table, rng: np.random.Generator, number: int, test: _Test) -> np.ndarray:
     """`flagged` of tables simulated from the additive model, shape (number,)."""
-    chance = additive_probabilities(given)
+    by_row, by_column = given.effects()
+    chance = expit(by_row[:, None] + by_column)
     drawn = [given._replace(successes=rng.binomial(given.trials, chance)) for _ in range(number)]
     simulated = [test.ordered(table) for table in drawn]
     most = min(test.tables, REPLICATE_TABLES)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from measurebayes.classical.additive import fit_additive
+from measurebayes.classical.counts import RIDGE_SD, Counts
 from measurebayes.errors import MAX_LISTED, InputError, shown
 
 MOST_TRIALS = 10**9  # of a cell; beyond, proportions near 0 or 1 are lost to rounding
@@ -34,10 +36,25 @@ class Table(NamedTuple):
         """Proportion of successes, shape (row, column)."""
         return np.asarray(self.successes / self.trials)
 
+    def effects(self) -> tuple[np.ndarray, np.ndarray]:
+        """Effects of rows and columns, logits, in the additive logistic model fitted to the table.
+
+        By maximum likelihood, with a ridge too weak to notice but where a row or column always
+        or never succeeded.
+        """
+        rows, columns = self.trials.shape
+        row, column = (index.ravel() for index in np.indices((rows, columns)))
+        n, s = (v.ravel().astype(float) for v in (self.trials, self.successes))
+        ability, difficulty = fit_additive(Counts(row, column, n, s, rows, columns), RIDGE_SD)
+        return ability, -difficulty
+
     def by_margins(self) -> Table:
-        """Sort rows and columns by their mean proportions, lowest first; ties stay as they are."""
-        down = np.argsort(self.observed.mean(axis=1), kind="stable")
-        across = np.argsort(self.observed.mean(axis=0), kind="stable")
+        """Sort rows and columns by their effects, lowest first; ties stay as they are.
+
+        Where all cells of a row have the same number of trials, this is the order of the margins.
+        """
+        # rounded, because effects that tie do so up to the precision of the fit only
+        down, across = (np.argsort(x.round(5), kind="stable") for x in self.effects())
         at = np.ix_(down, across)
         rows, columns = [self.rows[i] for i in down], [self.columns[i] for i in across]
         return Table(self.trials[at], self.successes[at], rows, columns)
