@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.checks.conjoint import conjoint_table
     from measurebayes.compare import compare
+    from measurebayes.compare.additivity import additivity
     from measurebayes.data import load, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
@@ -56,6 +57,7 @@ _PUBLIC = {
     "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
     "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
     "compare": ("measurebayes.compare", "compare"),
+    "additivity": ("measurebayes.compare.additivity", "additivity"),
     "report": ("measurebayes.report", "report"),
     "cite": ("measurebayes.report", "cite"),
     "MeasureBayesError": ("measurebayes.errors", "MeasureBayesError"),
@@ -70,6 +72,7 @@ __all__ = [
     "MeasureBayesError",
     "ModelError",
     "__version__",
+    "additivity",
     "calibrate",
     "cancellation",
     "cancellation_power",

@@ -204,9 +204,9 @@ def _check_quantity(result: Analysis, folder: Path, say: Say, show: Show | None)
 
 
 def _write(result: Analysis, content: str, file: Path, table: pd.DataFrame) -> None:
-    partial = file.with_suffix(".tmp")
-    table.to_csv(partial, index=False)
-    partial.replace(file)
+    from measurebayes.data.store import write_csv
+
+    write_csv(table, file)
     result.files[content] = str(file)
 
 

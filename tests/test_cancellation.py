@@ -264,3 +264,35 @@ def test_bands_of_few_values(number):
     assert len(banding.with_equal_attempts(same, np.ones(3), number)) <= 1
     assert len(banding.at_random(same, number, np.random.default_rng(0))) <= 1
     assert len(banding.with_equal_tasks(same, number)) <= 1
+
+
+def test_random_cuts_without_cases_are_no_warning(invented):
+    found = mb.cancellation(
+        invented, bands=4, cuts=3, min_attempts=10**6, against=["rasch_ml"], replicates=5, **QUIET
+    )
+    assert np.isnan(found.observed["rate"])
+    assert np.isnan(found.expected["rasch_ml"]["rate"])
+
+
+def test_too_many_bands_and_bands_that_stay_empty(invented):
+    many = np.array([f"label {i}" for i in range(40)])
+    with pytest.raises(InputError, match="40 bands"):
+        mb.cancellation(invented, by=many, against=[], **QUIET)
+    two = np.repeat([1.0, 2.0], 20)  # quantiles between them make bands that no task is in
+    with pytest.raises(InputError, match="2 bands"):
+        mb.cancellation(invented, by=two, bands=6, against=[], **QUIET)
+
+
+def test_nothing_observed_and_nothing_expected_is_as_expected():
+    sure = fake_data(agents=6, tasks=24, attempts=30, holes=0, seed=3)[0]
+    solved = sure["attempts"].where(sure["task_index"] < 12, 0).astype(np.int64)
+    found = mb.cancellation(
+        sure.assign(successes=solved),
+        by=np.arange(24.0),
+        bands=4,
+        against=["rasch_ml"],
+        replicates=20,
+        **QUIET,
+    )
+    assert found.observed["violations"] == 0
+    assert "about as many as it expects" in found.text()

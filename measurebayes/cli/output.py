@@ -25,10 +25,9 @@ def say(message: str) -> None:
 
 def save_csv(table: pd.DataFrame, path: Path, index: bool = False) -> None:
     """Write a table, whole or not at all, and say so on stderr."""
-    from measurebayes.data.store import replaced
+    from measurebayes.data.store import write_csv
 
-    with replaced(path) as partial:
-        table.to_csv(partial, index=index)
+    write_csv(table, path, index)
     say(f"wrote {path}")
 
 

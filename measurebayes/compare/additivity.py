@@ -59,6 +59,16 @@ class Additivity:
     cancellation: Cancellation
     fits: Mapping[str, xr.DataTree]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the fits, for JSON."""
+        return {
+            "by": self.by,
+            "comparison": self.comparison,
+            "interaction": self.interaction,
+            "cancellation": self.cancellation.to_dict(),
+            "text": self.text(),
+        }
+
     def text(self) -> str:
         """Say in plain words what was found and how sure it is."""
         best, other = self.comparison.index

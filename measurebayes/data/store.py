@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from measurebayes.data.provenance import seal, seal_holds
@@ -138,3 +139,9 @@ def as_made(dataset: xr.Dataset) -> xr.Dataset:
         elif variable.dtype.kind == "M":
             dataset[name] = (variable.dims, variable.values.astype("M8[ns]"), variable.attrs)
     return dataset
+
+
+def write_csv(table: pd.DataFrame, path: Path, index: bool = False) -> None:
+    """Write a table to a CSV file, whole or not at all; raises what `replaced` does."""
+    with replaced(path) as partial:
+        table.to_csv(partial, index=index)

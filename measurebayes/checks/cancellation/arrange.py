@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import perm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from measurebayes.data.selection import subset as part_of
 from measurebayes.errors import InputError, did_you_mean, shown
 
 EQUAL = ("tasks", "attempts")
+MOST_CHOICES = 20_000  # of bands; each costs a step of every replicate
 
 
 class Arranged(NamedTuple):
@@ -66,7 +68,9 @@ def arranged(
     whole = runs if not subset else part_of(runs, **subset)
     part, values = with_value(whole, task_values(whole, by))
     divided = divisions(part, values, bands, equal, cuts, seed)
-    _enough(min(len(division) for division in divided), "bands", axiom, values.name)
+    filled = [len(np.unique(d.of_task[d.of_task >= 0])) for d in divided]
+    _enough(min(filled), "bands", axiom, values.name)
+    _not_too_many(max(len(division) for division in divided), axiom, values.name)
     _enough(part.sizes["agent"], "agents", axiom, str(part.attrs.get("name", "the data")))
     return Arranged(part, values, divided, whole.sizes["task"] - part.sizes["task"])
 
@@ -137,6 +141,18 @@ def check_numbers(function: str, **numbers: tuple[Any, int]) -> None:
                 expected=f"a whole number of at least {least}",
                 remedy=f"{name}={max(least, 20)}",
             )
+
+
+def _not_too_many(bands: int, axiom: str, source: str) -> None:
+    needed = BANDS_OF[axiom]
+    most = max(n for n in range(needed, 150) if perm(n, needed) <= MOST_CHOICES)
+    if bands > most:
+        raise InputError(
+            f"{bands} bands, with {perm(bands, needed):,} ordered choices of {needed}",
+            where=source,
+            expected=f"at most {most} bands for {AXIOMS[axiom]}",
+            remedy="bands=8, or by= with a variable that has fewer labels",
+        )
 
 
 def _enough(number: int, what: str, axiom: str, source: str) -> None:

@@ -109,7 +109,7 @@ class Cancellation:
             lines.append(
                 f"{explanation} ({values['kind']}) expects {_per_cent(values['rate'])} "
                 f"({_per_cent(values['low'])} to {_per_cent(values['high'])}): "
-                f"{_verdict(values['p'])}."
+                f"{_verdict(values, self.observed['rate'])}."
             )
         return " ".join(lines)
 
@@ -135,10 +135,11 @@ def _per_cent(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
-def _verdict(p: float) -> str:
+def _verdict(values: dict[str, Any], observed: float) -> str:
+    p = values["p"]
     shown = f"p = {p:.3f}" if p > 0.001 else "p \u2264 0.001"
     if p <= 0.05:
         return f"more violations than it explains ({shown})"
-    if p >= 0.95:
+    if p >= 0.95 and observed < values["low"]:
         return f"fewer violations than it expects ({shown})"
     return f"about as many as it expects ({shown})"

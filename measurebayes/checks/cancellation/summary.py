@@ -76,20 +76,20 @@ def of_random_cuts(
     rates, judged = {}, {}
     for reference, tables in expected:
         again = np.array([count(table, axiom).rate for table in tables])  # (cut, replicate)
-        cuts[reference.name] = np.nanmean(again, axis=1)
-        high = np.nanquantile(again, 0.95, axis=1)
+        cuts[reference.name] = _mean(again, axis=1)
+        high = np.array([_quantile(rates_of_cut, 0.95) for rates_of_cut in again])
         cuts[f"{reference.name} 95 %"] = high
-        rates[reference.name] = np.nanmean(again, axis=0)
+        rates[reference.name] = _mean(again, axis=0)
         share = float(np.mean(each > high))
         judged[reference.name] = {
-            **compared(reference, float(np.nanmean(each)), rates[reference.name]),
+            **compared(reference, float(_mean(each)), rates[reference.name]),
             "share_above": share,
         }
     return {
         "observed": {
             "cases": float(np.mean([c.cases.sum() for c in counts])),
             "violations": float(np.mean([c.violations.sum() for c in counts])),
-            "rate": float(np.nanmean(each)),
+            "rate": float(_mean(each)),
         },
         "expected": judged,
         "replicated": rates,
@@ -112,17 +112,26 @@ def p_value(observed: float, replicated: np.ndarray) -> float:
 
 def compared(reference: Reference, observed: float, replicated: np.ndarray) -> dict[str, Any]:
     """Compare an observed rate with those of replicates (replicate,): `Cancellation.expected`."""
-    found = replicated[np.isfinite(replicated)]
-    low, high = np.quantile(found, [0.025, 0.975]) if len(found) else (np.nan, np.nan)
     return {
         "kind": reference.kind,
         "title": reference.title,
-        "rate": float(found.mean()) if len(found) else float("nan"),
-        "low": float(low),
-        "high": float(high),
+        "rate": float(_mean(replicated)),
+        "low": _quantile(replicated, 0.025),
+        "high": _quantile(replicated, 0.975),
         "p": p_value(observed, replicated),
         "replicates": len(replicated),
     }
+
+
+def _mean(rates: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """Mean of the rates that there are; NaN where there is none."""
+    there = np.isfinite(rates)
+    return _ratio(np.where(there, rates, 0.0).sum(axis=axis), there.sum(axis=axis))
+
+
+def _quantile(rates: np.ndarray, share: float) -> float:
+    found = rates[np.isfinite(rates)]
+    return float(np.quantile(found, share)) if len(found) else float("nan")
 
 
 def _ratio(violations: np.ndarray, cases: np.ndarray) -> np.ndarray:

@@ -159,7 +159,7 @@ def _edges(bands: Sequence[float]) -> np.ndarray:
         edges = np.zeros(0)
     if edges.ndim != 1 or len(edges) < 3 or not np.all(np.diff(edges) > 0):
         raise InputError(
-            f"edges {shown(str(list(np.ravel(bands))) if np.size(bands) else 'none')}",
+            f"edges {shown(str(np.ravel(bands).tolist()) if np.size(bands) else 'none')}",
             where="bands",
             expected="a number of bands, or three or more increasing edges",
             remedy="bands=[0.1, 4, 15, 60, 480]",

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.special import betainc
 
 LISTED = 1000  # violations in the table, the largest first
+PAIRS_BYTES = 2**24  # of a table of pairs of agents by agents in between
 LEAST_NODES, MOST_NODES = 1000, 8000
 
 
@@ -76,17 +77,20 @@ def _largest(rates: np.ndarray, most: int) -> np.ndarray:
         pairs = (first.astype(np.float32) @ second.astype(np.float32) > 0) & last
         if not pairs.any():
             continue
-        a, c = np.nonzero(pairs)
-        which, b = np.nonzero(first[a] & second[:, c].T)
-        a, c = a[which], c[which]
-        size = np.minimum(np.minimum(one[a, b], two[b, c]), three[a, c])
-        bands = np.broadcast_to([x, y, z], (len(a), 3))
-        kept = np.concatenate([kept, np.column_stack([a, b, c, bands])])
-        sizes = np.concatenate([sizes, size])
-        if len(sizes) > most:
-            best = np.argsort(-sizes, kind="stable")[:most]
-            kept, sizes = kept[best], sizes[best]
-            least = float(sizes[-1])
+        every_a, every_c = np.nonzero(pairs)
+        step = max(1, PAIRS_BYTES // len(rates))
+        for start in range(0, len(every_a), step):
+            a, c = every_a[start : start + step], every_c[start : start + step]
+            which, b = np.nonzero(first[a] & second[:, c].T)
+            a, c = a[which], c[which]
+            size = np.minimum(np.minimum(one[a, b], two[b, c]), three[a, c])
+            bands = np.broadcast_to([x, y, z], (len(a), 3))
+            kept = np.concatenate([kept, np.column_stack([a, b, c, bands])])
+            sizes = np.concatenate([sizes, size])
+            if len(sizes) > most:
+                best = np.argsort(-sizes, kind="stable")[:most]
+                kept, sizes = kept[best], sizes[best]
+                least = float(sizes[-1])
     return kept
 
 
