@@ -17,7 +17,7 @@ import measurebayes as mb
 from measurebayes.backends.simulate import variables
 from measurebayes.checks.contract import invented_data
 from measurebayes.errors import CheckpointError
-from measurebayes.inference.centring import Auxiliary, Recentred, coordinates
+from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.geometry import Split, hessian_products, positive
 from measurebayes.inference.nuts import Engine, _compiled_in
@@ -401,3 +401,40 @@ def test_data_with_other_holes_share_a_program_where_the_text_cannot_tell(metr):
     )
     without = untimed.isel(cell=untimed["task_index"].values > 0)  # an error in one, not the other
     assert not shared(rasch, untimed, without)
+
+
+def test_walls_stand_only_where_a_variable_is_on_the_scale_of_the_additive_fit():
+    data = invented_data()
+    data["successes"] = data["attempts"]  # every agent solves everything
+    for name in ("horizon_logistic", "horizon_hazard"):
+        model = get_model(name)
+        chosen = coordinates(model, data, variables(model, data), model.priors)
+        assert np.all(chosen["log2_horizon"]["side"] == 0), name
+    model = get_model("rasch")
+    chosen = coordinates(model, data, variables(model, data), model.priors)
+    assert np.all(chosen["difficulty"]["side"] == -1)
+
+
+def test_arrays_along_axes_of_a_models_own_are_recentred(rng):
+    data = invented_data()
+    model = get_model("monotone")
+    before = coordinates(model, data, variables(model, data), model.priors)
+    shape = before["interaction"]["weight"].shape
+    assert shape == (3, 5)
+    assert before["steepness"]["weight"].shape == (5,)
+    kept = {"interaction": before["interaction"]}
+    scale, loc = np.exp(rng.normal(size=4)), np.zeros((4, *shape))
+    points = {"interaction_free": rng.normal(size=(4, *shape)), "interaction_scale": scale}
+    points["interaction_loc"] = loc
+    remaining = rng.uniform(0.0, 1.0, (4, *shape))
+    variances = {"interaction": remaining * scale[:, None, None]}  # v / s^2 = remaining, w = 1/2
+    after, moved = recentred(kept, points, variances)
+    weight = after["interaction"]["weight"]
+    np.testing.assert_allclose(weight, np.quantile(1.0 - remaining, 0.25, axis=0))
+
+    def value(free, weight):
+        return scale[:, None, None] ** (1.0 - weight) * free
+
+    np.testing.assert_allclose(
+        value(moved["interaction_free"], weight), value(points["interaction_free"], 0.5)
+    )

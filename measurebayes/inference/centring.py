@@ -121,7 +121,7 @@ class Recentred(Reparam):
 def coordinates(
     model: ModelFile, data: xr.Dataset, variables: list[Variable], priors: Mapping[str, float]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Choose the coordinates of every vector of location-scale parameters.
+    """Choose the coordinates of every array of location-scale parameters.
 
     Parameters
     ----------
@@ -133,12 +133,16 @@ def coordinates(
     Returns
     -------
     dict of str to dict of str to numpy.ndarray
-        By variable name ``weight`` (element,), ``wall`` (element,) and ``side`` (element,); for
-        zero-sum variables, whose elements can't be treated one by one, ``weight`` ().
+        By variable name ``weight``, ``wall`` and ``side`` in the shape of the variable; for
+        zero-sum variables, whose elements can't be treated one by one, ``weight`` (). Along other
+        axes than those of the data nothing is known beforehand: the weight is a half.
     """
     chosen: dict[str, dict[str, np.ndarray]] = {}
     for variable in variables:
         if len(variable.dims) != 1 or variable.dims[0] not in TABLE_AXES:
+            if variable.dims and variable.family in ("normal", "log_normal"):
+                nothing = np.zeros(variable.shape)
+                chosen[variable.name] = {"weight": nothing + 0.5, "wall": nothing, "side": nothing}
             continue
         dim = variable.dims[0]
         attempts, successes = _margin(data, dim)
@@ -151,7 +155,7 @@ def coordinates(
             nothing = np.zeros_like(weight)
             chosen[variable.name] = {"weight": weight, "wall": nothing, "side": nothing}
         if variable.family == "normal":
-            direction = _direction(model, data, variable.name, priors)
+            direction = _direction(model, data, variable.name, variables, priors)
             if direction:
                 chosen[variable.name] |= _walls(data, dim, direction)
     return chosen
@@ -184,22 +188,27 @@ def recentred(
     moved: dict[str, np.ndarray] = {}
     for name, old in before.items():
         free, weight = points[f"{name}_free"], old["weight"]
-        scale = points[f"{name}_scale"].reshape(len(free), 1)
+        scale = _beside(points[f"{name}_scale"], free)
         remaining = variances[name] * scale ** (-2.0 * weight)  # v / s^2
         # Where the scale itself is uncertain, its smallest values are what makes a funnel.
         shares = np.clip(1.0 - remaining, 0.0, 1.0)
-        known = np.all(np.isfinite(shares), axis=1)
+        known = np.all(np.isfinite(shares), axis=tuple(range(1, shares.ndim)))
         new = np.quantile(shares[known], PESSIMISTIC, axis=0) if known.any() else weight
         if "side" not in old:  # zero-sum: one weight, and its elements have mean 0
             new = np.mean(new)
             after[name] = {"weight": new}
             moved[f"{name}_free"] = free * scale ** (new - weight)
             continue
-        loc = points[f"{name}_loc"].reshape(len(free), -1)
+        loc = _beside(points[f"{name}_loc"], free)
         shifted = new * loc + (free - weight * loc) * scale ** (new - weight)
         after[name] = {**old, "weight": new}
         moved[f"{name}_free"] = np.where(old["side"] == 0, shifted, free)
     return after, moved
+
+
+def _beside(x: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return an array (draw, ...) with axes of length 1 that let it broadcast against `free`."""
+    return x.reshape(len(free), *(1,) * (free.ndim - x.ndim), *x.shape[1:])
 
 
 def _margin(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray]:
@@ -214,16 +223,30 @@ def _margin(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _direction(model: ModelFile, data: xr.Dataset, name: str, priors: Mapping[str, float]) -> int:
-    """Return 1 if success gets likelier as the variable grows, -1 if rarer, 0 if it depends."""
+def _direction(
+    model: ModelFile,
+    data: xr.Dataset,
+    name: str,
+    variables: list[Variable],
+    priors: Mapping[str, float],
+) -> int:
+    """Return 1 if a variable is an ability of the additive fit, -1 if a difficulty, 0 if neither.
+
+    That is so where the log odds are 0 at 0 of all location parameters and 1 of all positive ones,
+    and change by 1 with the variable: otherwise its wall lies elsewhere, on another scale.
+    """
     values = prior_draw(model, data, np.random.default_rng(0), priors)
     del values["successes"]
-    before = cell_logits(model, data, values, priors)
-    after = cell_logits(model, data, {**values, name: values[name] + 1.0}, priors)
-    change = (after - before).values
-    return int(np.all(change >= 0) and np.any(change > 0)) - int(
-        np.all(change <= 0) and np.any(change < 0)
-    )
+    at = {"normal": 0.0, "zero_sum_normal": 0.0, "log_normal": 1.0}
+    for variable in variables:
+        if variable.family in at:
+            values[variable.name] = xr.full_like(values[variable.name], at[variable.family])
+    before = cell_logits(model, data, values, priors).values
+    values[name] = values[name] + 1.0
+    after = cell_logits(model, data, values, priors).values
+    if not np.allclose(before, 0.0):
+        return 0
+    return int(np.allclose(after, 1.0)) - int(np.allclose(after, -1.0))
 
 
 def _walls(data: xr.Dataset, dim: str, direction: int) -> dict[str, np.ndarray]:

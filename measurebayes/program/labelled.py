@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 # Axes of a product come out in this order whatever the order of its factors; batch axes
@@ -63,6 +64,8 @@ class Labelled:
         return combine(operator.truediv, other, self)
 
     def __pow__(self, exponent: float) -> Labelled:
+        # PyTensor would take a Python float as the narrowest that holds it, and round in its type.
+        exponent = np.float64(exponent) if isinstance(exponent, float) else exponent
         return combine(operator.pow, self, exponent)
 
     def __neg__(self) -> Labelled:

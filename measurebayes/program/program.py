@@ -73,7 +73,9 @@ class Program(ABC):
         return None
 
     def log2_minutes(self) -> xr.DataArray:
-        """Return log2 of the human minutes of every task (task,); 0 where nothing was attempted.
+        """Return log2 of the human minutes of every task (task,).
+
+        The median stands for unknown ones of tasks that nobody attempted: nothing depends on it.
 
         Raises
         ------
@@ -94,7 +96,8 @@ class Program(ABC):
                 "tasks that have it",
             )
         known = np.isfinite(minutes) & (minutes > 0)
-        return xr.DataArray(np.log2(np.where(known, minutes, 1.0)), dims="task")
+        usual = np.median(minutes[known]) if known.any() else 1.0
+        return xr.DataArray(np.log2(np.where(known, minutes, usual)), dims="task")
 
     # -- latent variables ------------------------------------------------------------------
 

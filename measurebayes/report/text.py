@@ -27,6 +27,16 @@ UNITS = {
     "length_slope": "logits per doubling of human time",
     "log2_minutes": "log2 minutes",
     "timing_sd": "log2 minutes",
+    "log2_horizon": "log2 minutes",
+    "log2_horizon_mean": "log2 minutes",
+    "log2_horizon_sd": "log2 minutes",
+    "steepness": "logits per doubling of human time",
+    "log_steepness_mean": "natural logarithms",
+    "log_steepness_sd": "natural logarithms",
+    "log_shape_mean": "natural logarithms",
+    "log_shape_sd": "natural logarithms",
+    "level": "logits",
+    "size": "logits",
 }
 UNKNOWN = "\u2013"
 _PICTURES = {"\n": "\u21b5", "\r": "\u21b5", "\t": "\u21e5"}
