@@ -39,7 +39,16 @@ from measurebayes.cli.output import cell_text, jsonable, print_table, printable
 
 COMMANDS = {
     *("data", "load", "models", "describe", "verify", "copy", "fit", "check", "compare"),
-    *("score", "calibrate", "report", "cite", "analyse", "cancellation", "cancellation-power", "additivity"),
+    *(
+        "score",
+        "calibrate",
+        "report",
+        "cite",
+        "analyse",
+        "cancellation",
+        "cancellation-power",
+        "additivity",
+    ),
 }
 
 
