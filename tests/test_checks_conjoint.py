@@ -206,6 +206,17 @@ def test_additive_model_reproduces_the_margins(rng):
     np.testing.assert_allclose(fitted.sum(axis=1), successes.sum(axis=1), rtol=1e-3)
 
 
+def test_reference_keeps_the_order_that_is_tested(rng):
+    trials = np.full(ADDITIVE.shape, 40)
+    successes = np.round(ADDITIVE[:, ::-1] * 40).astype(int)
+    by_row, by_column = read(trials, successes).ordered_effects()
+    assert (np.diff(by_row) > 0).all()
+    np.testing.assert_allclose(by_column, by_column.mean())  # falling effects are pooled
+    options = {"tables": 20, "replicates": 30}
+    assert mb.conjoint_table(trials, successes, **options).p == pytest.approx(1 / 31)
+    assert mb.conjoint_table(trials, successes, order="margins", **options).p > 0.5
+
+
 def test_p_counts_replicates_at_least_as_flagged():
     replicates = np.array([0.0, 0.1, 0.2, np.nan, 0.3])
     result = conjoint._compare(0.2, replicates, 0.95)

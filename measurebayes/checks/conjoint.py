@@ -5,7 +5,8 @@ three columns satisfy single and double cancellation. The test takes random 3 x 
 table, finds the posterior of each one's nine probabilities under a uniform prior restricted to
 these axioms, and flags the cells whose observed proportion lies outside of the central interval
 [1]_, [2]_. Cells are flagged when the axioms hold, too. How many to expect then is found from
-tables simulated, with the same trials, from the additive logistic model fitted to the table.
+tables simulated, with the same trials, from the additive logistic model fitted to the table, its
+effects increasing in the order that is tested.
 
 References
 ----------
@@ -224,7 +225,7 @@ def conjoint_table(
             stacklevel=2,
         )
     cells = _cells(table, chosen, posterior, test)
-    simulated = _replicates(given, np.random.default_rng([seed, _REFERENCE]), replicates, test)
+    simulated = _replicates(table, np.random.default_rng([seed, _REFERENCE]), replicates, test)
     known = cells[cells["times"] > 0]
     flagged = float(known["flagged"].mean())
     return ConjointTable(
@@ -316,19 +317,20 @@ def _divide(total: np.ndarray, times: np.ndarray) -> np.ndarray:
     return np.divide(total, times, out=np.full(total.shape, np.nan), where=times > 0)
 
 
-def _replicates(given: Table, rng: np.random.Generator, number: int, test: _Test) -> np.ndarray:
+def _replicates(table: Table, rng: np.random.Generator, number: int, test: _Test) -> np.ndarray:
     """`flagged` of tables simulated from the additive model, shape (number,)."""
-    by_row, by_column = given.effects()
+    # in the order that is tested: an order that the data contradict is not part of the reference
+    by_row, by_column = table.ordered_effects()
     chance = expit(by_row[:, None] + by_column)
-    drawn = [given._replace(successes=rng.binomial(given.trials, chance)) for _ in range(number)]
-    simulated = [test.ordered(table) for table in drawn]
+    drawn = [table._replace(successes=rng.binomial(table.trials, chance)) for _ in range(number)]
+    simulated = [test.ordered(replicate) for replicate in drawn]
     most = min(test.tables, REPLICATE_TABLES)
-    chosen = [test.choose(table, most, rng) for table in simulated]
+    chosen = [test.choose(replicate, most, rng) for replicate in simulated]
     pairs = list(zip(simulated, chosen, strict=True))
     if not any(choice.eligible for choice in chosen):
         return np.full(number, np.nan)
-    n = np.concatenate([choice.of(table.trials) for table, choice in pairs])
-    s = np.concatenate([choice.of(table.successes) for table, choice in pairs])
+    n = np.concatenate([choice.of(replicate.trials) for replicate, choice in pairs])
+    s = np.concatenate([choice.of(replicate.successes) for replicate, choice in pairs])
     below = below_observed(n, s, rng, test.axioms == "double")
     ends = np.cumsum([len(choice.rows) for choice in chosen])
     results = np.full(number, np.nan)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import isotonic_regression
 
 from measurebayes.classical.additive import fit_additive
 from measurebayes.classical.counts import RIDGE_SD, Counts
@@ -47,6 +48,15 @@ class Table(NamedTuple):
         n, s = (v.ravel().astype(float) for v in (self.trials, self.successes))
         ability, difficulty = fit_additive(Counts(row, column, n, s, rows, columns), RIDGE_SD)
         return ability, -difficulty
+
+    def ordered_effects(self) -> tuple[np.ndarray, np.ndarray]:
+        """`effects`, made increasing by isotonic regression with the trials as weights."""
+        weights = self.trials.sum(axis=1), self.trials.sum(axis=0)
+        by_row, by_column = (
+            isotonic_regression(effect, weights=weight).x
+            for effect, weight in zip(self.effects(), weights, strict=True)
+        )
+        return by_row, by_column
 
     def by_margins(self) -> Table:
         """Sort rows and columns by their effects, lowest first; ties stay as they are.
