@@ -33,7 +33,7 @@ def design():
             "successes": ("cell", np.zeros(agent.size, int)),
             "family_index": ("task", np.arange(8) // 2),
             "source": ("task", np.full(8, "")),
-            "human_minutes": ("task", np.full(8, np.nan)),
+            "human_minutes": ("task", 2.0 ** np.linspace(-1, 9, 8)),
             "minutes_kind": ("task", np.full(8, "")),
             "task_weight": ("task", np.full(8, np.sqrt(0.5))),
             "release_date": ("agent", np.full(6, np.datetime64("NaT", "ns"))),
@@ -47,15 +47,38 @@ def design():
     )
 
 
+VARIABLES = {
+    "rasch": {"ability", "ability_sd", "difficulty", "difficulty_mean", "difficulty_sd"},
+    "horizon_logistic": {
+        "log2_horizon", "log2_horizon_mean", "log2_horizon_sd", "steepness", "log_steepness_mean",
+        "log_steepness_sd", "slope", "intercept",
+    },
+    "monotone": {
+        "ability", "ability_sd", "level", "steepness", "log_steepness_mean", "log_steepness_sd",
+        "interaction", "interaction_sd", "size",
+    },
+}  # fmt: skip
+VARIABLES["two_pl"] = VARIABLES["rasch"] | {"discrimination", "log_discrimination_sd"}
+
+
+# docs/checks.md has 200 replications of all models of human time and their options.
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["rasch", "two_pl"])
-def test_ranks_are_uniform(model, design, workers):
+@pytest.mark.parametrize(
+    ("model", "replications", "seed"),
+    [
+        ("rasch", REPLICATIONS, 20_260_101),
+        ("two_pl", REPLICATIONS, 20_260_101),
+        ("horizon_logistic", 60, 2),
+        ("monotone", 60, 2),
+    ],
+)
+def test_ranks_are_uniform(model, replications, seed, design, workers):
     result = calibrate(
         model,
         design,
-        REPLICATIONS,
+        replications,
         executor=workers,
-        seed=20_260_101,
+        seed=seed,
         draws=350,
         tune=350,
         chains=2,
@@ -63,11 +86,8 @@ def test_ranks_are_uniform(model, design, workers):
         progress=False,
     )
     print(result.summary(), result.table.sort_values("p"), result.diagnostics.describe(), sep="\n")
-    assert result.ranks.sizes["replication"] == REPLICATIONS
-    names = {"ability", "ability_sd", "difficulty", "difficulty_mean", "difficulty_sd"}
-    if model == "two_pl":
-        names |= {"discrimination", "log_discrimination_sd"}
-    assert set(result.ranks["variable"].values) == names | {"log_likelihood"}
+    assert result.ranks.sizes["replication"] == replications
+    assert set(result.ranks["variable"].values) == VARIABLES[model] | {"log_likelihood"}
     assert result.uniform(LEVEL), result.table.sort_values("p").head()
     # short runs of weak designs: some fits fall short, but they must be few
     assert (result.diagnostics["rhat"] > 1.1).mean() < 0.05
