@@ -22,10 +22,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pages import put
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 README = HERE.parent / "README.md"
-BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
 CHAINS, DRAWS = 4, 1000
 PROGRAMS = {
     "measurebayes": "measurebayes, default settings",
@@ -163,14 +164,6 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def put_into_readme(table: str) -> None:
-    """Replace what stands between the marks in README.md."""
-    text = README.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    README.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -188,7 +181,7 @@ def main() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     table = markdown(results)
     print(table)
-    put_into_readme(table)
+    put(README, "benchmark", table)
 
 
 if __name__ == "__main__":
