@@ -1,7 +1,9 @@
 """The power of the cancellation check, and whether its p values can be trusted."""
 
+import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,11 +117,35 @@ def test_p_values_are_uniform_or_conservative_where_the_model_is_true(design, nu
         design, sizes=[0.0], null=null, replications=replications, **SMALL
     )
     p = found["p"].values[0]
+    assert p.mean() > 0.5 - 3 * np.sqrt(1 / 12 / replications)  # and the other way is safe
     for level in LEVELS:
         # as many rejections as these, or more, should not be rare under a rate of `level`
         assert binom.sf(np.sum(p <= level) - 1, replications, level) > 0.001, level
     assert p.min() >= 1 / 41
     assert len(np.unique(p)) > 10  # a check that never says anything is no check
+
+
+def test_committed_study_says_what_the_page_says():
+    file = Path(__file__).parent.parent / "benchmarks" / "cancellation_power.json"
+    study = json.loads(file.read_text(encoding="utf-8"))
+    trusted = [row for row in study["calibration"] if row["null"] != "rasch_ml"]
+    trusted += [r for r in study["ridge"] if r["ridge_sd"] >= 10 and r["design"].startswith("METR")]
+    assert len(trusted) == 6
+    for row in trusted:
+        assert row["replications"] >= 300
+        assert row["mean_p"] > 0.5 - 2.6 * np.sqrt(1 / 12 / row["replications"])
+        for level, share in row["share"].items():
+            n = row["replications"]
+            so_many = binom.sf(round(share * n) - 1, n, float(level))
+            assert so_many == pytest.approx(row["tail"][level])
+            assert so_many > 0.01, row
+    published = [row for row in study["calibration"] if row["null"] == "rasch_ml"]
+    published += [row for row in study["ridge"] if row["ridge_sd"] == 4]
+    assert all(0.04 < row["share"]["0.05"] < 0.1 for row in published)
+    for row in study["agreement"]:
+        n, shares = row["replications"], np.array([row["predicted"], row["realised"]])
+        assert abs(np.diff(shares)[0]) < 2.6 * np.sqrt(2 * shares.mean() * (1 - shares.mean()) / n)
+        assert 0.2 < shares.mean() < 0.8  # where a wrong prediction would show
 
 
 def test_power_grows_with_the_departure(design):

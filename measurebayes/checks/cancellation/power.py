@@ -3,9 +3,9 @@
 Data are simulated from an additive fit to the data, with a departure added, for the same agents,
 tasks, attempts and holes. Each simulated data set goes through the whole check: the additive model
 is fitted to it anew, replicated, and gives a p value. With a departure of size 0 the model is true,
-and the share of small p values shows how far the check can be trusted: a plug-in p value is not
-uniform in general, but its distribution errs to the safe side wherever the parameters that are
-plugged in decide what violations are expected [1]_.
+and the share of small p values shows how far the check can be trusted. Where a few parameters are
+plugged in for many attempts, p is uniform or errs to the safe side [1]_; with a parameter for every
+task, as in ``rasch_ml``, it may be too small (docs/cancellation_power.md has the numbers).
 
 References
 ----------
