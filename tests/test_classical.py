@@ -121,10 +121,10 @@ def held_out(runs, rng):
     training = runs.isel(cell=seen).assign(
         attempts=("cell", half[seen]), successes=("cell", solved[seen])
     )
-    rasch = rasch_ml(training, ridge_sd=10.0).parameters
+    ability, difficulty = fit_additive(Counts.of(training), 10.0)
     two = estimate("two_pl_ml", training).parameters
     log_odds = {
-        "rasch": rasch["ability"][who] - rasch["difficulty"][what],
+        "rasch": ability[who] - difficulty[what],
         "two_pl": two["discrimination"][what] * (two["ability"][who] - two["difficulty"][what]),
     }
     for number in (5, 8):
@@ -215,7 +215,7 @@ def test_rasch_expects_the_margins(turned, rng):
         attempts, successes = attempts.T, successes.T
     runs = table(attempts, successes)
     who, what, n, k = cells(runs)
-    found = rasch_ml(runs, ridge_sd=RIDGE_SD)
+    found = rasch_ml(runs, added=0.0)
     expected = n * expit(found.log_odds)
     for index in (who, what):
         np.testing.assert_allclose(np.bincount(index, expected), np.bincount(index, k), atol=2e-3)

@@ -1,29 +1,33 @@
-"""The Rasch model with free abilities and difficulties: joint maximum likelihood with a ridge."""
+"""The Rasch model with free abilities and difficulties: joint maximum likelihood, kept finite."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
-from measurebayes.classical.counts import Counts, PointEstimate
+from measurebayes.classical.counts import RIDGE_SD, Counts, PointEstimate
 from measurebayes.classical.links import logistic
 from measurebayes.classical.newton import Evaluation, maximise
 
-# Logits. A task that all agents always solved is then still failed now and then: without a ridge
-# its successes are certain, and replicates of it have no noise.
-RASCH_RIDGE_SD = 4.0
+# Attempts added to every task, half of them solved, spread over its cells. Without them a task
+# that was always solved never fails in replicates. A ridge strong enough to do the same would
+# shrink again, and so expect too few violations, when data simulated from the fit are fitted.
+ADDED_ATTEMPTS = 0.25
 
 
-def rasch_ml(runs: xr.Dataset, ridge_sd: float = RASCH_RIDGE_SD) -> PointEstimate:
+def rasch_ml(runs: xr.Dataset, added: float = ADDED_ATTEMPTS) -> PointEstimate:
     """Rasch model: logit P = ability[i] - difficulty[j], every ability and difficulty free.
 
     Parameters
     ----------
     runs
         The data; human minutes are not used.
-    ridge_sd
-        Standard deviation of the ridge on abilities and difficulties, logits. It draws the agents
-        and tasks that always or never succeeded, which have no maximum, to finite values.
+    added
+        Attempts added to every task, half of them solved: they draw the tasks that always or never
+        succeeded, which have no maximum, to finite values. A ridge of standard deviation 100 does
+        so for agents.
 
     Returns
     -------
@@ -31,7 +35,11 @@ def rasch_ml(runs: xr.Dataset, ridge_sd: float = RASCH_RIDGE_SD) -> PointEstimat
         ``ability`` (agent,), mean 0, and ``difficulty`` (task,), logits.
     """
     counts = Counts.of(runs)
-    ability, difficulty = fit_additive(counts, ridge_sd)
+    share = added / np.bincount(counts.what, minlength=counts.tasks)[counts.what]
+    ability, difficulty = fit_additive(
+        replace(counts, attempts=counts.attempts + share, successes=counts.successes + share / 2),
+        RIDGE_SD,
+    )
     log_odds = ability[counts.who] - difficulty[counts.what]
     return PointEstimate(
         "rasch_ml",
