@@ -43,7 +43,7 @@ PRIORS = {
     "level": 5.0,  # logits, standard deviation of a normal around 0
     "log_steepness_mean": 1.0,  # natural logarithms, sd of a normal around 0 (1 logit a doubling)
     "log_steepness_sd": 1.0,  # natural logarithms, scale of a half-normal
-    "interaction_sd": 1.0,  # before the bound: 0.2 and 1 stand for 20 and 76 % of it
+    "interaction_sd": 0.5,  # 0.2, 0.5, 1 are 20, 46, 76 % of the bound; scale of a half-normal
 }
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
