@@ -61,8 +61,10 @@ def test_metr_expected_rates(metr, six, bands):
     found = six if bands == "six" else mb.cancellation(metr, bands=8, replicates=400, **QUIET)
     for name, per_cent in LEDGER["metr_cancellation_expected"]["value"][bands].items():
         spread = found.replicated[name].std()
-        # the published means come from 200 simulations, these from 400, both are rounded
-        allowed = 3 * spread * np.sqrt(1 / 200 + 1 / 400) + 0.0001
+        # The published means come from 200 simulations, these from 400; they are rounded, and the
+        # penalty of the published Rasch estimate, which matters (docs/classical.md), isn't known.
+        unknown = 0.0005 if name == "rasch_ml" else 0.0001
+        allowed = 3 * spread * np.sqrt(1 / 200 + 1 / 400) + unknown
         assert found.expected[name]["rate"] == pytest.approx(per_cent / 100, abs=allowed), name
 
 
