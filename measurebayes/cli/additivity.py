@@ -30,7 +30,7 @@ from measurebayes.cli.output import print_json, print_pairs, print_table
     show_default=True,
     help="Of the cancellation check that both surfaces replicate.",
 )
-@click.option("--draws", type=click.IntRange(1), default=500, show_default=True)
+@click.option("--draws", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress bar.")

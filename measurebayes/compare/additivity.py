@@ -29,7 +29,6 @@ MODELS = ("additive", "monotone")
 FOLDS = 5
 BY = ("minutes", "difficulty")
 MIN_ATTEMPTS = 20  # of a rate in the cancellation check; half as many where half the data is used
-SETTINGS = {"draws": 500, "tune": 500, "chains": 4}
 _HALVES = 2_718  # keeps the random halves of attempts apart from other random numbers
 
 
@@ -87,6 +86,12 @@ class Additivity:
             )
         else:
             lines.append("So nothing is gained by giving up that ability and difficulty add up.")
+        low, high = (f"{self.interaction[end]:.2f}" for end in ("low", "high"))
+        lines.append(
+            f"The interactions have standard deviation {self.interaction['median']:.2f} ({low} to "
+            f"{high}), 0 being additive; this takes tasks of one {self._length} as equal, and so is "
+            "surer than it should be."
+        )
         expected = self.cancellation.expected
         observed = 100 * self.cancellation.observed["rate"]
         violations = ", ".join(
@@ -145,7 +150,7 @@ def additivity(
     progress : bool
         Show bars on standard error.
     **settings
-        Passed to `measurebayes.fit`; by default draws=500, tune=500, chains=4.
+        Passed to `measurebayes.fit`.
 
     Returns
     -------
@@ -169,12 +174,11 @@ def additivity(
 
     validate(runs)
     data, place = _placed(runs, by, seed)
-    options = {**SETTINGS, **settings}
     models = {name: get_model(name) for name in MODELS}
     group = data["family_index"].values[data["task_index"].values]
-    densities = held_out_density(models, data, group, folds, seed, executor, progress, **options)
+    densities = held_out_density(models, data, group, folds, seed, executor, progress, **settings)
     fits = {
-        name: fit(model, data, seed=seed, progress=progress, **options)
+        name: fit(model, data, seed=seed, progress=progress, **settings)
         for name, model in models.items()
     }
     low, median, high = np.quantile(
