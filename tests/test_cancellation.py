@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from fake_fit import fake_data, fake_fit
 from scipy.stats import spearmanr
 
 import measurebayes as mb
 from measurebayes.checks import bands as banding
+from measurebayes.checks.cancellation.result import p_text
 from measurebayes.checks.cancellation.summary import p_value
 from measurebayes.cli.output import jsonable
 from measurebayes.errors import InputError
@@ -151,6 +153,7 @@ def test_few_attempts_make_holes_in_data_and_replicates_alike(invented):
     )
     assert found.observed["cases"] == 0
     assert np.isnan(found.observed["rate"])
+    assert found.expected == {}  # no time is spent on what nothing can be set against
     assert found.left_out["entries_with_few_attempts"] == 32
     assert "No case" in found.text()
 
@@ -205,7 +208,26 @@ def test_tasks_without_minutes_stay_out():
         ({"axiom": "quadruple"}, "axiom 'quadruple'"),
         ({"equal": "time"}, "equal 'time'"),
         ({"bands": 2}, "2 bands"),
+        ({"bands": 300}, "300 bands"),
+        ({"bands": [0, 1, 2, 9], "by": np.arange(40.0), "cuts": 5}, "random cuts of given edges"),
+        ({"by": np.array(list("abcd") * 10), "cuts": 5}, "random cuts of labels"),
+        ({"by": "minutes_of_day"}, "no variable 'minutes_of_day'"),
+        ({"by": "source"}, "no variable 'source'"),
+        ({"by": "family_index"}, "no variable 'family_index'"),
+        ({"subset": {"source": "HCAST"}}, "name no source"),
         ({"bands": 1}, "1 bands"),
+        ({"bands": 10**9}, "1000000000 bands"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": None}, "seed=None"),
+        ({"min_attempts": None}, "min_attempts=None"),
+        ({"replicates": 10**12}, "replicates=1000000000000"),
+        ({"subset": {"nope": 1}}, "subset="),
+        ({"subset": "HCAST"}, "subset='HCAST'"),
+        ({"against": 3}, "int is no explanation"),
+        ({"against": {"": "rasch_ml"}}, "called ''"),
+        ({"against": {"observed": "rasch_ml"}}, "called 'observed'"),
+        ({"by": xr.DataArray(np.zeros(40), dims="cell")}, "values along cell"),
+        ({"by": xr.DataArray(np.zeros(2), {"task": ["task 1", "x"]}, "task")}, "no value for"),
         ({"bands": [1, 2]}, "edges"),
         ({"bands": [3, 2, 1, 0]}, "edges"),
         ({"bands": "6"}, "edges"),
@@ -273,7 +295,7 @@ def test_random_cuts_without_cases_are_no_warning(invented):
         invented, bands=4, cuts=3, min_attempts=10**6, against=["rasch_ml"], replicates=5, **QUIET
     )
     assert np.isnan(found.observed["rate"])
-    assert np.isnan(found.expected["rasch_ml"]["rate"])
+    assert found.expected == {}
 
 
 def test_too_many_bands_and_bands_that_stay_empty(invented):
@@ -297,4 +319,54 @@ def test_nothing_observed_and_nothing_expected_is_as_expected():
         **QUIET,
     )
     assert found.observed["violations"] == 0
-    assert "about as many as it expects" in found.text()
+    assert "within what it makes likely" in found.text()
+
+
+@pytest.mark.parametrize(
+    ("p", "replicates", "words"),
+    [
+        (1 / 2001, 2000, "p \u2264 0.0005"),
+        (1 / 101, 100, "p \u2264 0.010"),
+        (2 / 2001, 2000, "p = 0.001"),
+        (0.0371, 500, "p = 0.037"),
+        (1 / 10001, 10000, "p \u2264 0.0001"),
+    ],
+)
+def test_p_values_at_their_floor_are_bounds(p, replicates, words):
+    assert p_text(p, replicates) == words
+
+
+def test_values_with_labels_go_to_their_tasks(invented):
+    values = xr.DataArray(np.arange(40.0), {"task": invented["task"].values}, "task")
+    expected = mb.cancellation(invented, by=values.values, bands=4, against=[], **QUIET)
+    turned = values[::-1]
+    for by in (values, turned, turned.to_series()):
+        found = mb.cancellation(invented, by=by, bands=4, against=[], **QUIET)
+        assert found.rates.equals(expected.rates)
+    bare = turned.drop_vars("task")
+    other = mb.cancellation(invented, by=bare, bands=4, against=[], **QUIET)
+    assert not other.rates.equals(expected.rates)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-5, 1.0, 1e6, 1e200])
+@pytest.mark.parametrize("step", [1e-6, 0.01, 1.0])
+def test_bands_have_different_names(scale, step):
+    values = scale * (1 + step * np.arange(12))
+    labels = banding.with_equal_tasks(values, 6, "min").labels
+    assert len(set(labels)) == 6
+    assert banding.between(values, [-np.inf, values[4], np.inf]).labels[0].startswith("-inf to")
+
+
+def test_an_interrupted_count_stops_its_threads(invented, monkeypatch):
+    from measurebayes.checks.cancellation import counting
+
+    steps = []
+
+    def interrupted(done):
+        steps.append(done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(counting, "STEP_BYTES", 1)
+    with pytest.raises(KeyboardInterrupt):
+        counting.count(np.random.default_rng(0).random((8, 5, 4000)), "double", interrupted)
+    assert len(steps) < 40  # of 40 steps of 100 replicates, each of 5 parts

@@ -1,6 +1,7 @@
 """Cross-validation by groups: what is held out is not used, and densities are right."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
@@ -8,6 +9,7 @@ import measurebayes as mb
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.compare.additivity import halves
 from measurebayes.compare.crossval import held_out_density
+from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 
 SMALL = {"draws": 200, "tune": 200, "chains": 2}
@@ -51,3 +53,62 @@ def test_halves_hold_every_attempt_once(metr):
     again, other = halves(metr, seed=4)[0], halves(metr, seed=5)[0]
     assert first.equals(again)
     assert not first.equals(other)
+
+
+def refuse_to_fit(*_, **__):
+    raise AssertionError("fitted before the arguments were checked")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bands": 50}, "50 bands"),
+        ({"folds": 1}, "folds=1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"by": "length"}, "by 'length'"),
+        ({"subset": {"colour": "red"}}, "subset="),
+        ({"subset": {"family": "family 1"}}, "bands"),
+    ],
+)
+def test_additivity_checks_arguments_before_it_fits(tiny, monkeypatch, change, words):
+    timed = tiny.assign(human_minutes=("task", 2.0 ** (np.arange(12) // 2)))
+    monkeypatch.setattr("measurebayes.inference.fit", refuse_to_fit)
+    with pytest.raises(InputError, match=words):
+        mb.additivity(timed, progress=False, **{"bands": 4, **change})
+
+
+def test_one_group_can_not_be_held_out(tiny):
+    with pytest.raises(InputError, match="1 group"):
+        held_out_density({}, tiny, np.zeros(tiny.sizes["cell"], int), progress=False)
+
+
+def test_additivity_says_what_it_found_and_how_sure_it_is(tiny):
+    from measurebayes.compare.additivity import Additivity
+
+    found = mb.cancellation(
+        tiny,
+        by=np.arange(12.0),
+        bands=4,
+        min_attempts=2,
+        against=["rasch_ml"],
+        replicates=9,
+        progress=False,
+    )
+    table = pd.DataFrame(
+        {"elpd": [-10.0, -50.0], "elpd_diff": [0.0, -40.0], "dse": [0.0, 9.0], "converged": 1.0},
+        index=["monotone", "additive"],
+    )
+    spread = {"median": 0.5, "low": 0.2, "high": 0.9}
+
+    def text(**change):
+        changed = table.assign(**change)
+        return Additivity("minutes", changed, spread, found, {}).text()
+
+    assert "don't add up" in text()
+    assert "don't tell the two apart" in text(dse=[0.0, 30.0])
+    assert "Too few of the fits converged" in text(converged=[1.0, 0.5])
+    assert "add up in logits" not in text(converged=[1.0, 0.5])
+    assert (
+        "nothing is gained"
+        in Additivity("minutes", table.set_axis(["additive", "monotone"]), spread, found, {}).text()
+    )

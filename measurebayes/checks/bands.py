@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -109,8 +109,8 @@ def between(values: np.ndarray, edges: Sequence[float] | np.ndarray, unit: str =
     edges = np.asarray(edges, dtype=float)
     inside = np.isfinite(values) & (values >= edges[0]) & (values <= edges[-1])
     of_task = np.where(inside, np.searchsorted(edges[1:-1], values, side="right"), -1)
-    show = _writer(unit)
-    return Bands(of_task, [f"{show(a)} to {show(b)} {unit}".rstrip() for a, b in pairwise(edges)])
+    names = [f"{a} to {b} {unit}".rstrip() for a, b in pairwise(_written(edges))]
+    return Bands(of_task, names)
 
 
 def by_label(labels: np.ndarray) -> Bands:
@@ -132,8 +132,17 @@ def _cut(values: np.ndarray, distinct: np.ndarray, cuts: np.ndarray, unit: str) 
     return between(values, distinct[[0, *inner, len(distinct) - 1]], unit)
 
 
-def _writer(unit: str) -> Callable[[float], str]:
-    def show(value: float) -> str:
-        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2g}"
+def _written(edges: np.ndarray) -> list[str]:
+    """Write edges with two figures, or as many as it takes to tell them apart."""
+    for figures in range(2, 18):
+        texts = [_figures(float(edge), figures) for edge in edges]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
 
-    return show
+
+def _figures(value: float, figures: int) -> str:
+    if value != 0 and not 1e-3 <= abs(value) < 1e7:
+        return f"{value:.{figures}g}"
+    whole = len(str(int(abs(value))))
+    return np.format_float_positional(value, max(figures, whole), fractional=False, trim="-")

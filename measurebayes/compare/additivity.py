@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.checks.cancellation.arrange import MOST_REPLICATES, check_numbers, part
+from measurebayes.checks.cancellation.result import p_text
 from measurebayes.compare.psis import standard_error
 from measurebayes.data.schema import validate
 from measurebayes.errors import InputError, did_you_mean, shown
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 MODELS = ("additive", "monotone")
 FOLDS = 5
 BY = ("minutes", "difficulty")
+SETTLED = 0.8  # share of the fits of a surface that must have converged for a conclusion
 MIN_ATTEMPTS = 20  # of a rate in the cancellation check; half as many where half the data is used
 _HALVES = 2_718  # keeps the random halves of attempts apart from other random numbers
 
@@ -70,41 +74,50 @@ class Additivity:
 
     def text(self) -> str:
         """Say in plain words what was found and how sure it is."""
+        return " ".join([*self._prediction(), self._interactions(), self._violations()])
+
+    def _prediction(self) -> list[str]:
         best, other = self.comparison.index
         gap, error = -self.comparison.loc[other, "elpd_diff"], self.comparison.loc[other, "dse"]
-        sure = gap > 2 * error
-        lines = [
-            f"Families of tasks that were left out are predicted better by the {best} surface than "
-            f"by the {other} one: {gap:.1f} units of log density, standard error {error:.1f}."
-        ]
-        if not sure:
-            lines.append("That is within twice its error: these data don't tell the two apart.")
+        words = (
+            f"Families of tasks that were left out are predicted by {gap:.1f} units of log density "
+            f"better by the {best} surface than by the {other} one, with standard error "
+            f"{error:.1f}."
+        )
+        if (self.comparison["converged"] < SETTLED).any():
+            return [
+                words,
+                "Too few of the fits converged to draw a conclusion: take more draws.",
+            ]
+        if gap <= 2 * error:
+            verdict = "That is within twice the error, so these data don't tell the two apart."
         elif best == "monotone":
-            lines.append(
+            verdict = (
                 f"So how much {self._length} costs depends on who attempts the task, even where "
                 "success always rises with ability: ability and difficulty don't add up in logits."
             )
         else:
-            lines.append("So nothing is gained by giving up that ability and difficulty add up.")
+            verdict = "So nothing is gained by giving up that ability and difficulty add up."
+        return [words, verdict]
+
+    def _interactions(self) -> str:
         low, high = (f"{self.interaction[end]:.2f}" for end in ("low", "high"))
-        lines.append(
+        return (
             f"The interactions have standard deviation {self.interaction['median']:.2f} ({low} to "
-            f"{high}), 0 being additive; this takes tasks of one {self._length} as equal, and so is "
-            "surer than it should be."
+            f"{high}), 0 being additive; this takes tasks of one {self._length} as equal, and is "
+            "therefore surer than it should be."
         )
-        expected = self.cancellation.expected
-        observed = 100 * self.cancellation.observed["rate"]
-        violations = ", ".join(
-            f"{name} {100 * expected[name]['rate']:.2f} % (p = {expected[name]['p']:.3f})"
-            for name in MODELS
+
+    def _violations(self) -> str:
+        found = self.cancellation
+        expected = ", ".join(
+            f"{name} {100 * values['rate']:.2f} % ({p_text(values['p'], values['replicates'])})"
+            for name, values in found.expected.items()
         )
-        lines.append(
-            f"Violations of double cancellation: {observed:.2f} % of cases in the data; expected: "
-            f"{violations}."
+        return (
+            f"Violations of double cancellation: {100 * found.observed['rate']:.2f} % of cases in "
+            f"the data; expected: {expected}."
         )
-        if not self.comparison["converged"].eq(1).all():
-            lines.append("Some fits did not converge: read this with care.")
-        return " ".join(lines)
 
     @property
     def _length(self) -> str:
@@ -118,6 +131,7 @@ class Additivity:
 def additivity(
     runs: xr.Dataset,
     by: str = "minutes",
+    subset: Mapping[str, Any] | None = None,
     bands: int = 6,
     folds: int = FOLDS,
     seed: int = 0,
@@ -136,11 +150,13 @@ def additivity(
         ``"minutes"``: human minutes; tasks without are left out. ``"difficulty"``: estimated by
         ``rasch_ml`` from a random half of the attempts of each cell; the surfaces are fitted to
         the other half, so that no outcome counts twice.
+    subset : mapping, optional
+        Passed to `measurebayes.subset`, e.g. ``{"source": "HCAST"}``.
     bands : int
         Of the cancellation check that the posteriors replicate.
     folds : int
         Families are dealt to this many folds at random and left out together; where families are
-        unknown, tasks are.
+        unknown, tasks are. No more folds are made than there are families.
     seed : int
         Makes halves, folds and fits reproducible.
     replicates : int
@@ -173,7 +189,20 @@ def additivity(
     from measurebayes.program.registry import get_model
 
     validate(runs)
-    data, place = _placed(runs, by, seed)
+    check_numbers(
+        "additivity", folds=(folds, 2), seed=(seed, 0), replicates=(replicates, 1, MOST_REPLICATES)
+    )
+    data, place = _placed(part(runs, subset), by, seed)
+    check = partial(
+        cancellation,
+        data,
+        bands=bands,
+        by=place,
+        min_attempts=MIN_ATTEMPTS if by == "minutes" else MIN_ATTEMPTS // 2,
+        replicates=replicates,
+        progress=progress,
+    )
+    check(against=[])  # bands that can't be made are refused before anything is fitted
     models = {name: get_model(name) for name in MODELS}
     group = data["family_index"].values[data["task_index"].values]
     densities = held_out_density(models, data, group, folds, seed, executor, progress, **settings)
@@ -188,15 +217,7 @@ def additivity(
         by=by,
         comparison=_comparison(densities, [converged(found) for found in fits.values()]),
         interaction={"median": float(median), "low": float(low), "high": float(high)},
-        cancellation=cancellation(
-            data,
-            bands=bands,
-            by=place,
-            min_attempts=MIN_ATTEMPTS if by == "minutes" else MIN_ATTEMPTS // 2,
-            against=fits,
-            replicates=replicates,
-            progress=progress,
-        ),
+        cancellation=check(against=fits),
         fits=fits,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile
 
 _STREAM = 6_180  # keeps these random numbers apart from others made from the same seed
@@ -50,7 +51,7 @@ def held_out_density(
     group : np.ndarray
         Whole numbers, shape (cell,): cells of one group are held out and predicted together.
     folds : int
-        Groups are dealt to this many folds at random.
+        Groups are dealt to this many folds at random, or to one fold each where there are fewer.
     seed : int
         Deals the folds, and seeds the fits.
     executor : concurrent.futures.Executor, optional
@@ -64,11 +65,24 @@ def held_out_density(
     -------
     xr.Dataset
         ``elpd`` (model, group): natural logarithms, binomial coefficients included; ``converged``
-        (model, fold); ``fold`` (group,).
+        (model, fold); ``fold_of_group`` (group,).
+
+    Raises
+    ------
+    InputError
+        There are fewer than two groups.
     """
     from measurebayes.checks.studies import run_tasks
 
     names, index = np.unique(group, return_inverse=True)
+    if len(names) < 2:
+        raise InputError(
+            f"{len(names)} group of cells to hold out",
+            where="cross-validation",
+            expected="at least two families (or tasks, where families are unknown)",
+            remedy="data of more families",
+        )
+    folds = min(folds, len(names))  # a fold that holds nothing out has nothing to say
     rng = np.random.default_rng([seed, _STREAM])
     fold_of = rng.permutation(len(names)) % folds
     tasks = [

@@ -80,6 +80,13 @@ def _chosen(
         return np.ones(labels.size, dtype=bool)
     names = [wanted] if isinstance(wanted, str) else [str(name) for name in wanted]
     present = set((labels if known is None else known).tolist())
+    if present <= {""}:
+        raise InputError(
+            f"the data name no {kind} of any task",
+            where=f"argument {kind!r}",
+            expected=f"data that say the {kind}",
+            remedy="leave this condition out",
+        )
     if unknown := [name for name in names if name not in present]:
         raise InputError(
             f"the data have no {kind} {listed(unknown)}",

@@ -19,6 +19,8 @@ from measurebayes.data.selection import subset as part_of
 from measurebayes.errors import InputError, did_you_mean, shown
 
 EQUAL = ("tasks", "attempts")
+PARTS = ("agent", "task", "family", "source")
+MOST_REPLICATES = 1_000_000
 MOST_CHOICES = 20_000  # of bands; each costs a step of every replicate
 
 
@@ -65,21 +67,43 @@ def arranged(
     InputError
         The bands can't be made, or there are too few of them, or of agents, for the axiom.
     """
-    whole = runs if not subset else part_of(runs, **subset)
-    part, values = with_value(whole, task_values(whole, by))
-    divided = divisions(part, values, bands, equal, cuts, seed)
+    whole = part(runs, subset)
+    some, values = with_value(whole, task_values(whole, by))
+    if isinstance(bands, int | np.integer) and values.numeric:
+        _not_too_many(int(bands), axiom, values)  # before any are made
+    divided = divisions(some, values, bands, equal, cuts, seed)
     filled = [len(np.unique(d.of_task[d.of_task >= 0])) for d in divided]
     _enough(min(filled), "bands", axiom, values.name)
-    _not_too_many(max(len(division) for division in divided), axiom, values.name)
-    _enough(part.sizes["agent"], "agents", axiom, str(part.attrs.get("name", "the data")))
-    return Arranged(part, values, divided, whole.sizes["task"] - part.sizes["task"])
+    _not_too_many(max(len(division) for division in divided), axiom, values)
+    _enough(some.sizes["agent"], "agents", axiom, str(some.attrs.get("name", "the data")))
+    return Arranged(some, values, divided, whole.sizes["task"] - some.sizes["task"])
+
+
+def part(runs: xr.Dataset, subset: Any) -> xr.Dataset:
+    """Take a part of the data: what `measurebayes.subset` does with the entries of a mapping.
+
+    Raises
+    ------
+    InputError
+        `subset` is no mapping from names that data can be divided by.
+    """
+    if not subset:
+        return runs
+    if not isinstance(subset, Mapping) or not set(subset) <= set(PARTS):
+        raise InputError(
+            f"subset={shown(subset)}",
+            where="the arguments",
+            expected="a mapping with the keys " + ", ".join(PARTS),
+            remedy="subset={'source': 'HCAST'}",
+        )
+    return part_of(runs, **subset)
 
 
 def replicated(
     reference: Reference,
     layouts: list[Layout],
     number: int,
-    moved: Callable[[str, int], None] = lambda name, done: None,
+    moved: Callable[[str, float], None] = lambda name, done: None,
 ) -> list[np.ndarray]:
     """Rates of replicates of an explanation.
 
@@ -124,34 +148,35 @@ def check_choices(function: str, **chosen: tuple[Any, Sequence[str]]) -> None:
             )
 
 
-def check_numbers(function: str, **numbers: tuple[Any, int]) -> None:
-    """Test arguments that are whole numbers, or None: name=(number, smallest allowed).
+def check_numbers(function: str, **numbers: tuple[Any, int] | tuple[Any, int, int]) -> None:
+    """Test arguments that are whole numbers: name=(number, smallest, largest allowed).
 
     Raises
     ------
     InputError
-        A number is not whole, or too small.
+        A number is not whole, too small or too large.
     """
-    for name, (value, least) in numbers.items():
+    for name, (value, least, *most) in numbers.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if value is not None and (not whole or value < least):
+        if not whole or value < least or (most and value > most[0]):
             raise InputError(
-                f"{name}={value!r}",
+                f"{name}={shown(value)}",
                 where=f"the arguments of {function}",
-                expected=f"a whole number of at least {least}",
+                expected=f"a whole number of at least {least:,}"
+                + (f" and at most {most[0]:,}" if most else ""),
                 remedy=f"{name}={max(least, 20)}",
             )
 
 
-def _not_too_many(bands: int, axiom: str, source: str) -> None:
+def _not_too_many(bands: int, axiom: str, values: Values) -> None:
     needed = BANDS_OF[axiom]
     most = max(n for n in range(needed, 150) if perm(n, needed) <= MOST_CHOICES)
     if bands > most:
         raise InputError(
             f"{bands} bands, with {perm(bands, needed):,} ordered choices of {needed}",
-            where=source,
+            where=values.name,
             expected=f"at most {most} bands for {AXIOMS[axiom]}",
-            remedy="bands=8, or by= with a variable that has fewer labels",
+            remedy="bands=8" if values.numeric else "by='minutes', or fewer labels",
         )
 
 
@@ -159,7 +184,7 @@ def _enough(number: int, what: str, axiom: str, source: str) -> None:
     needed = BANDS_OF[axiom]
     if number < needed:
         raise InputError(
-            f"{number} {what}",
+            f"{number} {what.removesuffix('s') if number == 1 else what}",
             where=source,
             expected=f"at least {needed} for {AXIOMS[axiom]}",
             remedy="data of more agents"

@@ -13,6 +13,7 @@ import xarray as xr
 from measurebayes.checks.bands import Bands
 from measurebayes.checks.cancellation.arrange import (
     EQUAL,
+    MOST_REPLICATES,
     arranged,
     check_choices,
     check_numbers,
@@ -26,6 +27,11 @@ from measurebayes.checks.cancellation.violations import largest
 from measurebayes.data.schema import validate
 
 REPLICATES, REPLICATES_OF_CUTS = 2000, 200
+
+
+def usual_replicates(cuts: Any) -> int:
+    """Return how many replicates there are where none are asked for."""
+    return REPLICATES_OF_CUTS if cuts else REPLICATES
 
 
 def cancellation(
@@ -98,19 +104,28 @@ def cancellation(
     """
     validate(runs)
     check_choices("cancellation", axiom=(axiom, tuple(AXIOMS)), equal=(equal, EQUAL))
-    numbers = {"min_attempts": (min_attempts, 1), "cuts": (cuts, 0), "replicates": (replicates, 1)}
-    check_numbers("cancellation", **numbers)
+    number = replicates if replicates is not None else usual_replicates(cuts)
+    check_numbers(
+        "cancellation",
+        min_attempts=(min_attempts, 1),
+        cuts=(cuts, 0, 10_000),
+        replicates=(number, 1, MOST_REPLICATES),
+        seed=(seed, 0),
+    )
     runs, values, divided, without_value = arranged(
         runs, axiom, bands, by, subset, equal, cuts, seed
     )
     layouts = [Layout.of(runs, division, min_attempts) for division in divided]
     observed = [layout.rates(runs["successes"].values[None]) for layout in layouts]
     explanations = references(against, runs, seed)
-    number = replicates or (REPLICATES_OF_CUTS if cuts else REPLICATES)
-    with _bar(progress, number * len(explanations)) as moved:
-        expected = [(e, replicated(e, layouts, number, moved)) for e in explanations]
+    if not any(np.isfinite(rates).any() for rates in observed):
+        explanations = []  # there is nothing to set against what they expect
+    with _bar(progress, number * len(explanations)) as (drawn, counted):
+        expected = [(e, replicated(e, layouts, number, drawn)) for e in explanations]
         summarise = of_random_cuts if cuts else of_one_division
-        parts = summarise(axiom, observed, expected, runs["agent"].values, divided[0].labels)
+        parts = summarise(
+            axiom, observed, expected, runs["agent"].values, divided[0].labels, counted
+        )
     listing = axiom == "double" and not cuts
     return Cancellation(
         axiom=axiom,
@@ -152,15 +167,24 @@ def _largest(runs: xr.Dataset, layout: Layout, division: Bands) -> pd.DataFrame:
     return largest(successes, layout.attempts, rates, runs["agent"].values, division.labels)
 
 
+Moved = Callable[[str, float], None]
+
+
 @contextmanager
-def _bar(show: bool, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Show a bar over all replicates while the block runs; give the function that moves it."""
+def _bar(show: bool, total: int) -> Iterator[tuple[Moved, Moved]]:
+    """Show bars over all replicates while the block runs: of drawing, and of counting."""
     if not show or not total:
-        yield lambda name, number: None
+        yield (lambda name, number: None), (lambda name, number: None)
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("Replicating", total=total)
-        yield lambda name, n: progress.update(task, advance=n, description=f"Replicating {name}")
+        tasks = {word: progress.add_task(word, total=total) for word in ("Replicating", "Counting")}
+
+        def mover(word: str) -> Moved:
+            return lambda name, number: progress.update(
+                tasks[word], advance=number, description=f"{word} {name}"
+            )
+
+        yield mover("Replicating"), mover("Counting")

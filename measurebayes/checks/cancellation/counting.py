@@ -30,7 +30,8 @@ References
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import NamedTuple
@@ -64,7 +65,9 @@ class Counts(NamedTuple):
         return np.divide(violations, cases, where=cases > 0, out=np.full(cases.shape, np.nan))
 
 
-def count(rates: np.ndarray, axiom: str = "double") -> Counts:
+def count(
+    rates: np.ndarray, axiom: str = "double", moved: Callable[[float], None] | None = None
+) -> Counts:
     """Count cases and violations of an axiom in tables of rates.
 
     Parameters
@@ -73,6 +76,8 @@ def count(rates: np.ndarray, axiom: str = "double") -> Counts:
         Shape (agent, band, replicate); NaN where a rate is missing. Only their order matters.
     axiom : str
         ``"single"``, ``"double"`` or ``"triple"``.
+    moved : callable, optional
+        Told how many replicates more were counted; their parts by bands, so not whole numbers.
 
     Returns
     -------
@@ -83,12 +88,23 @@ def count(rates: np.ndarray, axiom: str = "double") -> Counts:
     cases = np.zeros((len(bands), rates.shape[2]), dtype=np.int64)
     violations = np.zeros_like(cases)
 
+    stop = threading.Event()
+
     def one(part: slice) -> None:
-        counted = _COUNT[axiom](np.ascontiguousarray(ranks[:, :, part]), bands)
-        cases[:, part], violations[:, part] = counted
+        some = np.ascontiguousarray(ranks[:, :, part])
+        for first in np.unique(bands[:, -2]):  # a part of the choices at a time
+            at = np.flatnonzero(bands[:, -2] == first)
+            if stop.is_set():
+                return
+            cases[at, part], violations[at, part] = _COUNT[axiom](some, bands[at])
+            if moved is not None:
+                moved(some.shape[2] * len(at) / len(bands))
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # NumPy computes outside Python's lock
-        list(threads.map(one, _steps(*rates.shape[::2])))
+        try:
+            list(threads.map(one, _steps(*rates.shape[::2])))
+        finally:
+            stop.set()  # an interrupt must not wait for what is left
     return Counts(bands, cases, violations)
 
 
@@ -152,7 +168,7 @@ def _double(ranks: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, np.ndarra
     low, high = ranks, _missing_high(ranks)
     cases = np.zeros((len(bands), ranks.shape[2]), dtype=np.int64)
     violations = np.zeros_like(cases)
-    for y in range(ranks.shape[1]):
+    for y in np.unique(bands[:, 1]):
         middle = _Middle(low, high, y)
         for at in np.flatnonzero(bands[:, 1] == y):
             x, _, z = bands[at]

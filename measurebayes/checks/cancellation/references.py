@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ class Reference(NamedTuple):
     replicates: Callable[[int], Iterator[np.ndarray]]
 
 
-def references(against: Against, runs: xr.Dataset, seed: int) -> list[Reference]:
+def references(against: Any, runs: xr.Dataset, seed: int) -> list[Reference]:
     """Make references of point estimates by name, and of fits.
 
     Parameters
@@ -64,7 +64,11 @@ def references(against: Against, runs: xr.Dataset, seed: int) -> list[Reference]
     if isinstance(against, str | xr.DataTree):
         against = [against]
     if isinstance(against, Mapping):
+        for name in against:
+            _check_name(name)
         return [_reference(what, runs, seed, str(name)) for name, what in against.items()]
+    if not isinstance(against, Iterable):
+        against = [against]
     found = [_reference(what, runs, seed) for what in against]
     names = [reference.name for reference in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -75,6 +79,16 @@ def references(against: Against, runs: xr.Dataset, seed: int) -> list[Reference]
             remedy="against={'with wide priors': fit, 'default': other}",
         )
     return found
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or name in ("", "observed"):
+        raise InputError(
+            f"an explanation called {shown(name)}",
+            where="against",
+            expected="names in text, other than 'observed', which is the data's",
+            remedy="against={'default priors': fit}",
+        )
 
 
 def _reference(what: Any, runs: xr.Dataset, seed: int, name: str | None = None) -> Reference:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+LEVEL = 0.05  # of the sentences: p at most this, or at least 1 less this
 AXIOMS = {
     "single": "single cancellation (independence)",
     "double": "double cancellation",
@@ -135,11 +136,21 @@ def _per_cent(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
+def p_text(p: float, replicates: int) -> str:
+    """Write a p value: ``p = 0.037``, or ``p ≤ 0.001`` where no replicate reaches the data."""
+    if p <= 1 / (1 + replicates):
+        return f"p \u2264 {_shortest(p)}"
+    return f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
+
+
+def _shortest(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.0005 else f"{p:.1g}"
+
+
 def _verdict(values: dict[str, Any], observed: float) -> str:
-    p = values["p"]
-    shown = f"p = {p:.3f}" if p > 0.001 else "p \u2264 0.001"
-    if p <= 0.05:
-        return f"more violations than it explains ({shown})"
-    if p >= 0.95 and observed < values["low"]:
-        return f"fewer violations than it expects ({shown})"
-    return f"about as many as it expects ({shown})"
+    p, shown = values["p"], p_text(values["p"], values["replicates"])
+    if p <= LEVEL:
+        return f"more violations than it makes likely ({shown})"
+    if p >= 1 - LEVEL and observed < values["low"]:
+        return f"fewer violations than it makes likely ({shown})"
+    return f"within what it makes likely ({shown})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from measurebayes.checks.cancellation.references import Reference
 BY_AGENT_REPLICATES, BY_AGENT_WORK = 50, 2e9
 
 Expected = Sequence[tuple[Reference, list[np.ndarray]]]
+Moved = Callable[[str, float], None]
 
 
 def of_one_division(
@@ -24,6 +26,7 @@ def of_one_division(
     expected: Expected,
     agents: np.ndarray,
     bands: list[str],
+    moved: Moved,
 ) -> dict[str, Any]:
     """Summarise tables of one division into bands.
 
@@ -36,6 +39,8 @@ def of_one_division(
         Pairs of a reference and a list of one array (agent, band, replicate).
     agents, bands
         Labels.
+    moved
+        Called with the name of a reference and a number of replicates that are counted.
 
     Returns
     -------
@@ -44,7 +49,7 @@ def of_one_division(
         `Cancellation`.
     """
     data = count(observed[0], axiom)
-    counted = {e.name: count(tables[0], axiom) for e, tables in expected}
+    counted = {e.name: count(tables[0], axiom, partial(moved, e.name)) for e, tables in expected}
     cases, violations = int(data.cases.sum()), int(data.violations.sum())
     rates = {name: counts.rate for name, counts in counted.items()}
     rate = float(data.rate[0])
@@ -65,6 +70,7 @@ def of_random_cuts(
     expected: Expected,
     agents: np.ndarray,
     bands: list[str],
+    moved: Moved,
 ) -> dict[str, Any]:
     """Summarise tables of many random divisions; as `of_one_division`, with one array a division.
 
@@ -75,7 +81,8 @@ def of_random_cuts(
     cuts = pd.DataFrame({"observed": each})
     rates, judged = {}, {}
     for reference, tables in expected:
-        again = np.array([count(table, axiom).rate for table in tables])  # (cut, replicate)
+        one_cut = partial(_share, moved, reference.name, 1 / len(tables))
+        again = np.array([count(table, axiom, one_cut).rate for table in tables])  # (cut, ...)
         cuts[reference.name] = _mean(again, axis=1)
         high = np.array([_quantile(rates_of_cut, 0.95) for rates_of_cut in again])
         cuts[f"{reference.name} 95 %"] = high
@@ -121,6 +128,10 @@ def compared(reference: Reference, observed: float, replicated: np.ndarray) -> d
         "p": p_value(observed, replicated),
         "replicates": len(replicated),
     }
+
+
+def _share(moved: Moved, name: str, share: float, replicates: float) -> None:
+    moved(name, share * replicates)
 
 
 def _mean(rates: np.ndarray, axis: int | None = None) -> np.ndarray:

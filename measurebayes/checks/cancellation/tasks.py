@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from measurebayes.checks import bands as banding
 from measurebayes.checks.bands import Bands
+from measurebayes.data.schema import POINTERS
 from measurebayes.data.selection import subset
-from measurebayes.errors import InputError, did_you_mean, shown
+from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 
 class Values(NamedTuple):
@@ -32,11 +34,14 @@ class Values(NamedTuple):
     of_task: np.ndarray
 
     @property
+    def numeric(self) -> bool:
+        """Whether they are numbers, which are divided into bands, and not labels."""
+        return self.of_task.dtype.kind == "f"
+
+    @property
     def known(self) -> np.ndarray:
         """Which tasks have a value (task,)."""
-        if self.of_task.dtype.kind == "f":
-            return np.isfinite(self.of_task)
-        return self.of_task != ""
+        return np.isfinite(self.of_task) if self.numeric else self.of_task != ""
 
 
 def task_values(runs: xr.Dataset, by: str | xr.DataArray | Sequence[float]) -> Values:
@@ -55,7 +60,7 @@ def task_values(runs: xr.Dataset, by: str | xr.DataArray | Sequence[float]) -> V
     """
     if not isinstance(by, str):
         name = str(getattr(by, "name", None) or "the given values")
-        return Values(name, "", _one_a_task(np.asarray(by), runs, "by"))
+        return Values(name, "", _one_a_task(_in_order(by, runs), runs, "by"))
     if by == "minutes":
         return Values("human minutes", "min", runs["human_minutes"].values.astype(float))
     if by == "difficulty":
@@ -66,6 +71,7 @@ def task_values(runs: xr.Dataset, by: str | xr.DataArray | Sequence[float]) -> V
     if by == "family":
         return Values("family", "", runs["family"].values[runs["family_index"].values])
     columns = [str(name) for name in runs.data_vars if runs[name].dims == ("task",)]
+    columns = [name for name in columns if name not in POINTERS and _says_something(runs[name])]
     if by not in columns:
         choices = ["minutes", "difficulty", "family", *columns]
         raise InputError(
@@ -77,6 +83,48 @@ def task_values(runs: xr.Dataset, by: str | xr.DataArray | Sequence[float]) -> V
     return Values(by, "", _one_a_task(runs[by].values, runs, f"variable {by!r}"))
 
 
+def _in_order(by: Any, runs: xr.Dataset) -> np.ndarray:
+    """Return given values in the order of the tasks: by their labels where they have any.
+
+    Raises
+    ------
+    InputError
+        They are of another dimension, or their labels are not those of the tasks.
+    """
+    if isinstance(by, pd.Series):
+        labelled = pd.api.types.is_string_dtype(by.index)
+        by = xr.DataArray(by.to_numpy(), {"task": by.index} if labelled else None, "task")
+    if not isinstance(by, xr.DataArray):
+        return np.asarray(by)
+    if by.dims != ("task",):
+        raise InputError(
+            f"values along {', '.join(map(str, by.dims)) or 'nothing'}",
+            where="by",
+            expected="values along task",
+            remedy="xr.DataArray(values, dims='task')",
+        )
+    if "task" not in by.coords:
+        return by.values
+    labels = np.asarray(by["task"].values, dtype=str)
+    missing = sorted(set(runs["task"].values.tolist()) - set(labels.tolist()))
+    if missing or len(set(labels.tolist())) < len(labels):
+        raise InputError(
+            f"no value for the tasks {listed(missing)}" if missing else "a task with two values",
+            where="by",
+            expected="one value for each task of the data",
+            remedy="label the values by runs['task'], or give them in its order without labels",
+        )
+    place = {label: i for i, label in enumerate(labels.tolist())}
+    return by.values[[place[task] for task in runs["task"].values.tolist()]]
+
+
+def _says_something(column: xr.DataArray) -> bool:
+    """Whether any task has a value there."""
+    if column.dtype.kind == "f":
+        return bool(np.isfinite(column).any())
+    return column.dtype.kind != "U" or bool((column != "").any())
+
+
 def _one_a_task(values: np.ndarray, runs: xr.Dataset, where: str) -> np.ndarray:
     if values.shape != (runs.sizes["task"],) or values.dtype.kind not in "biufUO":
         raise InputError(
@@ -85,8 +133,8 @@ def _one_a_task(values: np.ndarray, runs: xr.Dataset, where: str) -> np.ndarray:
             expected=f"one number or label for each of {runs.sizes['task']} tasks",
             remedy="an array in the order of runs['task']",
         )
-    if values.dtype.kind in "UO":
-        return np.array(["" if value is None else str(value) for value in values])
+    if values.dtype.kind in "bUO":
+        return np.array(["" if value is None else str(value) for value in values], dtype=str)
     return values.astype(float)
 
 
@@ -135,7 +183,14 @@ def divisions(
     InputError
         The bands can't be made from these values.
     """
-    if values.of_task.dtype.kind == "U":
+    if cuts and not (values.numeric and isinstance(bands, int | np.integer)):
+        raise InputError(
+            f"random cuts of {'given edges' if values.numeric else 'labels'}",
+            where="cuts",
+            expected="a number of bands, and a number of each task to divide by",
+            remedy="bands=6, or cuts=0",
+        )
+    if not values.numeric:
         return [banding.by_label(values.of_task)]
     if not isinstance(bands, int | np.integer):
         return [banding.between(values.of_task, _edges(bands), values.unit)]
