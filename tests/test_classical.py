@@ -13,7 +13,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, log_expit, logit
 
 import measurebayes as mb
-from measurebayes.classical import NAMES, estimate, is_name
+from measurebayes.classical import NAMES, estimate, factor, is_name
 from measurebayes.classical.additive import fit_additive, rasch_ml
 from measurebayes.classical.counts import RIDGE_SD, Counts
 from measurebayes.classical.factor import (
@@ -523,3 +523,49 @@ def test_nothing_heavy_is_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert {"jax", "numpyro", "pymc", "arviz", "matplotlib"}.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["constant_hazard", "weibull"])
+@pytest.mark.parametrize("shortest", [5e-324, 1e-300, 1e-60])
+def test_minutes_that_span_thousands_of_doublings(name, shortest, rng):
+    """The hazard of one minute differs by hundreds of powers of ten: no step may overflow."""
+    minutes = [shortest, shortest, 1.0, 4.0, 1e300]
+    attempts = np.full((4, 5), 8)
+    # the third agent solves the longest task, too: its horizon lies beyond
+    successes = rng.binomial(8, [[0.9, 0.9, 0.5, 0.3, 0]] * 2 + [[0.9] * 5, [0] * 5])
+    runs = table(attempts, successes, minutes)
+    found = estimate(name, runs)
+    assert np.isfinite(found.log_odds).all()
+
+    who, what, n, s = cells(runs)
+    x = np.log2(minutes)[what]
+    away = x - x.mean()
+
+    def objective(level, slope):
+        eta = level[who] + slope * away
+        ridge = np.sum(level**2) + (slope - np.log(2)) ** 2
+        hazard = np.exp(np.minimum(eta, 700))
+        failing = np.where(eta < -30, eta, np.log(-np.expm1(-np.maximum(hazard, 1e-300))))
+        return (n - s) @ failing - s @ hazard - ridge / (2 * RIDGE_SD**2)
+
+    slope = found.parameters.get("shape", 1.0) * np.log(2)
+    level = np.log(np.log(2)) + slope * (x.mean() - found.parameters["log2_horizon"])
+    best = objective(level, slope)
+    for i in range(4):  # strictly concave: no step along an axis gains, however short
+        for step in (-1.0, -1e-2, 1e-2, 1.0):
+            assert objective(level + step * (np.arange(4) == i), slope) < best
+    if name == "weibull":
+        assert objective(level, slope * 1.01) < best
+        assert objective(level, slope * 0.99) < best
+
+
+def test_hopeless_fits_end_with_an_error(rng, monkeypatch):
+    """Two thousand million attempts a cell, each cell by its own chance: no end in sight."""
+    n = np.full((8, 40), 2_147_483_647)
+    runs = table(n, rng.binomial(n, rng.beta(0.05, 0.05, n.shape)))
+    monkeypatch.setattr(factor, "MAX_PRODUCTS", 2_000)
+    monkeypatch.setattr(factor, "MAX_STEPS", 200)
+    with pytest.raises(InputError, match="not reached in 200 steps and 2,000 products") as raised:
+        estimate("dimensions_3", runs)
+    assert "2,147,483,647 attempts" in raised.value.where
+    assert "fewer dimensions" in raised.value.remedy

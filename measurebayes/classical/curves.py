@@ -22,6 +22,10 @@ from measurebayes.classical.newton import Evaluation, maximise
 
 PRECISION = 1.0 / RIDGE_SD**2
 LN2 = float(np.log(2.0))
+# Spread of the linear predictor where the climb begins, from which on it begins elsewhere: Newton
+# comes down from a log hazard of 500 by one a step.
+WIDE = 100.0
+HALVINGS = 50
 Slopes = Literal["known", "common", "agent"]
 
 
@@ -183,8 +187,25 @@ def fit_lines(
         step, gain = _newton_step(counts, away, first, second, place, size)
         return value - 0.5 * PRECISION * float(place @ place), step, gain
 
-    place = maximise(evaluate, np.zeros(counts.agents + size))
-    return (*lines(place), centre)
+    start = np.zeros(counts.agents + size)
+    if float(np.ptp(away)) * abs(typical) > WIDE:
+        if size:
+            start[counts.agents :] = -typical  # flat: no linear predictor is far from 0
+        else:
+            start = _known_levels(counts, typical * away, link)
+    return (*lines(maximise(evaluate, start)), centre)
+
+
+def _known_levels(counts: Counts, offset: np.ndarray, link: Link) -> np.ndarray:
+    """Halve intervals around each agent's level (agent,), the rest of the predictor being known."""
+    high = np.full(counts.agents, WIDE + float(np.abs(offset).max()))
+    low = -high
+    for _ in range(HALVINGS):
+        level = (low + high) / 2.0
+        first = link(level[counts.who] + offset, counts.attempts, counts.successes)[1]
+        rising = counts.by_agent(first) > PRECISION * level
+        low, high = np.where(rising, level, low), np.where(rising, high, level)
+    return (low + high) / 2.0
 
 
 def _newton_step(

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from measurebayes.classical.counts import Counts, PointEstimate
 from measurebayes.classical.links import log_likelihood, logistic
-from measurebayes.errors import MeasureBayesError
+from measurebayes.errors import InputError
 
 EASINESS_SD = 10.0  # logits
 FACTOR_RIDGE = 2.5  # precision of loadings and of traits
@@ -26,7 +26,9 @@ STEEP = 1.001  # a direction that is steeper than the ridge by this factor is wo
 # Length of the gradient at which the climb ends, and what rounding adds to it for each attempt.
 TOLERANCE, ROUNDING = 1e-4, 1e-9
 ON_THE_WAY = 1e3  # times as much is enough before the last dimension
-MAX_STEPS = 20_000  # some tens are usual; hopeless fits to huge counts creep along valleys
+# Limits for each number of dimensions. Some tens of steps and hundreds of Hessian products
+# are usual; hopeless fits to huge counts creep along valleys.
+MAX_STEPS, MAX_PRODUCTS = 5_000, 40_000
 NEAR = 100.0  # times the tolerance, where rounding may end the climb
 
 
@@ -127,6 +129,7 @@ class _Model(ABC):
     def __init__(self, counts: Counts, precision: np.ndarray) -> None:
         self.counts, self.precision = counts, precision
         self.attempts, self.successes = counts.grid(counts.attempts), counts.grid(counts.successes)
+        self._products = 0
         self._seen = np.empty(0)
         self._terms = (0.0, self.attempts, self.attempts)
 
@@ -172,6 +175,17 @@ class _Model(ABC):
         slope = self.precision * place
         return 0.5 * float(slope @ place), slope, self.precision
 
+    def out_of_reach(self) -> InputError:
+        """Return the error that says that the maximum was not reached within the limits."""
+        return InputError(
+            "the maximum of the penalised likelihood was not reached in "
+            f"{MAX_STEPS:,} steps and {MAX_PRODUCTS:,} products with the Hessian",
+            where=f"a point estimate with several parameters a task, of "
+            f"{self.attempts.max():,.0f} attempts in the largest cell",
+            expected="counts that a smooth table of log odds comes near to",
+            remedy="take fewer dimensions, or another estimate such as rasch_ml",
+        )
+
     def objective(self, place: np.ndarray) -> tuple[float, np.ndarray]:
         """Return what is minimised, and its gradient."""
         value, residual, _ = self.terms_at(place)
@@ -179,7 +193,16 @@ class _Model(ABC):
         return penalty - value, slope - self.pull(place, residual)
 
     def product(self, place: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """Return the Hessian of what is minimised times a direction."""
+        """Return the Hessian of what is minimised times a direction.
+
+        Raises
+        ------
+        InputError
+            It was asked for more often than `MAX_PRODUCTS` times.
+        """
+        self._products += 1
+        if self._products > MAX_PRODUCTS:
+            raise self.out_of_reach()
         _, residual, weight = self.terms_at(place)
         bent = self.change_of_pull(place, direction, residual)
         spread = self.pull(place, weight * self.change(place, direction))
@@ -270,7 +293,13 @@ class _Factors(_Model):
 
 
 def _minimum(model: _Model, start: np.ndarray, slack: float = 1.0) -> np.ndarray:
-    """Return the minimum of the model's objective near a point, `slack` times less precisely."""
+    """Return the minimum of the model's objective near a point, `slack` times less precisely.
+
+    Raises
+    ------
+    InputError
+        It was not reached within `MAX_STEPS` and `MAX_PRODUCTS`.
+    """
     tolerance = slack * (TOLERANCE + ROUNDING * float(model.attempts.sum()))
     found = minimize(
         model.objective,
@@ -283,11 +312,7 @@ def _minimum(model: _Model, start: np.ndarray, slack: float = 1.0) -> np.ndarray
     )
     left = model.objective(found.x)[1]
     if float(left @ left) > (NEAR * tolerance) ** 2:
-        raise MeasureBayesError(
-            f"the penalised likelihood was not at its maximum after {found.nit} steps",
-            where="measurebayes.classical",
-            remedy="please report this with the data: it should not happen",
-        )
+        raise model.out_of_reach()
     return found.x
 
 

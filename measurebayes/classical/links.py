@@ -15,8 +15,9 @@ import numpy as np
 
 Link = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
-# Log hazards are held here: exp stays inside float64, and no data come near.
+# Log hazards are held here where exp is taken of them: it stays inside float64.
 LOWEST, HIGHEST = -500.0, 300.0
+RARE = -40.0  # log hazard: below, the chance of failing is the hazard itself to the last digit
 
 
 def logistic(
@@ -45,7 +46,7 @@ def survival(
     """P = exp(-exp(eta)), eta being a log cumulative hazard; see the module."""
     hazard = np.exp(np.clip(eta, LOWEST, HIGHEST))
     failures = attempts - successes
-    value = float(failures @ log_of_failing(hazard) - successes @ hazard)
+    value = float(failures @ log_of_failing(eta, hazard) - successes @ hazard)
     # Derivative of log(1 - P): hazard P / (1 - P), and that of its own: pull (1 - hazard - pull)
     pull = hazard * np.exp(-hazard) / -np.expm1(-hazard)
     curvature = successes * hazard + failures * pull * np.maximum(hazard + pull - 1.0, 0.0)
@@ -55,10 +56,11 @@ def survival(
 def survival_log_odds(eta: np.ndarray) -> np.ndarray:
     """Return the log odds of P = exp(-exp(eta)), finite in both tails."""
     hazard = np.exp(np.clip(eta, LOWEST, HIGHEST))
-    return -hazard - log_of_failing(hazard)
+    return -hazard - log_of_failing(eta, hazard)
 
 
-def log_of_failing(hazard: np.ndarray) -> np.ndarray:
-    """Return log(1 - exp(-hazard)), precise for small and for large hazards."""
+def log_of_failing(eta: np.ndarray, hazard: np.ndarray) -> np.ndarray:
+    """Return log(1 - exp(-hazard)), hazard = exp(eta), precise for small and for large hazards."""
     chance = np.exp(-hazard)
-    return np.where(hazard > 0.7, np.log1p(-np.minimum(chance, 0.5)), np.log(-np.expm1(-hazard)))
+    usual = np.where(hazard > 0.7, np.log1p(-np.minimum(chance, 0.5)), np.log(-np.expm1(-hazard)))
+    return np.where(eta < RARE, eta, usual)
