@@ -2,11 +2,13 @@
 
 ``python benchmarks/cancellation_power.py`` simulates, writes benchmarks/cancellation_power.json and
 puts its tables into docs/cancellation_power.md. ``--table`` only builds the tables again from the
-JSON, ``--jobs 2`` uses two processes (the numbers stay the same).
+JSON, ``--jobs 2`` uses two processes (the numbers stay the same). ``--only PART`` and
+``--null MODEL`` measure a part, or the rows of an additive model, and keep the others.
 
 - Calibration: data simulated from an additive model; shares of p values up to a level, and how
   probable so large a share would be if p were uniform.
-- Ridge: the same for the Rasch estimate with ridges of several widths.
+- Added: the same for the Rasch estimate, with more or less added to every task.
+- Posterior: the same against the posterior of an additive model.
 - Power: shares of data sets with a known departure in which p is at most 0.05.
 - Agreement: the same for data simulated by code of its own, with other random numbers, and given to
   `measurebayes.cancellation` itself.
@@ -17,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import lru_cache
@@ -27,25 +28,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from cancellation_power_tables import LEVELS, tables
+from pages import put
 from scipy.special import expit
 from scipy.stats import binom, norm
 
 import measurebayes as mb
+from measurebayes.backends.simulate import prior_draw
 from measurebayes.checks.bands import with_equal_tasks
 from measurebayes.checks.cancellation.counting import count
 from measurebayes.checks.cancellation.table import Layout
 from measurebayes.checks.studies import run_tasks
 from measurebayes.classical import estimate
 from measurebayes.classical.additive import rasch_ml
+from measurebayes.program.registry import get_model
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "cancellation_power.json"
 PAGE = HERE.parent / "docs" / "cancellation_power.md"
-LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 REPLICATES, LEVEL, SEED, OTHER_SEED = 200, 0.05, 1, 2
 METR = "METR TH1.1, 23 agents x 228 tasks"
 COMPLETE = "complete, 10 agents x 60 tasks, 5 attempts each"
 SINGLE = "complete, 20 agents x 200 tasks, 1 attempt each"
+SMALL = "complete, 8 agents x 30 tasks, 6 attempts each"
+ONCE = "complete, 12 agents x 80 tasks, 1 attempt each"
+SHAPES = {COMPLETE: (10, 60, 5), SINGLE: (20, 200, 1), SMALL: (8, 30, 6), ONCE: (12, 80, 1)}
 CALIBRATIONS: list[tuple[str, dict[str, Any]]] = [
     (METR, {"bands": 6, "null": "common_slope"}),
     (METR, {"bands": 8, "null": "common_slope"}),
@@ -56,10 +63,21 @@ CALIBRATIONS: list[tuple[str, dict[str, Any]]] = [
     (COMPLETE, {"bands": 5, "null": "rasch_ml"}),
     (SINGLE, {"bands": 6, "null": "rasch_ml"}),
     (SINGLE, {"bands": 6, "null": "rasch_ml", "by": "difficulty"}),
+    (ONCE, {"bands": 4, "null": "rasch_ml"}),
 ]
 SIZES = {"slopes": [0.15, 0.25, 0.5], "dimension": [1.0, 2.0, 3.0]}
 AGREEMENTS = [("slopes", 0.15), ("dimension", 1.0)]
-RIDGES = (4.0, 10.0, 100.0)
+ADDED = (0.0, 0.1, 0.25, 0.5, 1.0)
+COMMON_SLOPE = "horizon_logistic:slopes=common"
+POSTERIORS = [  # the last number: so many times as many data sets
+    (SMALL, 4, "rasch", "fixed", 1),
+    (SMALL, 4, "rasch", "prior", 1),
+    (SMALL, 4, COMMON_SLOPE, "fixed", 3),  # 300 had somewhat many p values below 0.5
+    (ONCE, 4, "rasch", "estimate", 0.5),  # fits take longest
+]
+PRIORS = {  # under which data are drawn that are not all solved or all failed
+    "rasch": {"ability_sd": 1.5, "difficulty_mean": 1.0, "difficulty_sd": 2.0},
+}
 
 
 @lru_cache
@@ -67,7 +85,7 @@ def design(name: str) -> xr.Dataset:
     """Return the data whose design is simulated."""
     if name == METR:
         return mb.load("metr-th1.1")
-    agents, tasks, attempts = (10, 60, 5) if name == COMPLETE else (20, 200, 1)
+    agents, tasks, attempts = SHAPES[name]
     rng = np.random.default_rng(agents)
     log2_minutes, level = rng.uniform(-3, 9, tasks), rng.normal(2, 1.5, agents)
     agent, task = (x.ravel() for x in np.indices((agents, tasks)))
@@ -85,9 +103,11 @@ def design(name: str) -> xr.Dataset:
     )
 
 
-def calibration(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
+def calibration(replications: int, pool: Executor | None, null: str | None) -> list[dict[str, Any]]:
     rows = []
     for name, settings in CALIBRATIONS:
+        if null not in (None, settings["null"]):
+            continue
         found = mb.cancellation_power(
             design(name),
             sizes=[0],
@@ -124,9 +144,11 @@ def shares(p: np.ndarray) -> dict[str, dict[str, float]]:
     }
 
 
-def power(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
+def power(replications: int, pool: Executor | None, only: str | None) -> list[dict[str, Any]]:
     rows = []
     for null, divisions in (("common_slope", (6, 8)), ("rasch_ml", (6,))):
+        if only not in (None, null):
+            continue
         for departure, sizes in SIZES.items():
             for bands in divisions:
                 found = mb.cancellation_power(
@@ -148,8 +170,10 @@ def power(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
     return rows
 
 
-def agreement(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
-    rows = []
+def agreement(replications: int, pool: Executor | None, null: str | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if null not in (None, "common_slope"):
+        return rows
     for departure, size in AGREEMENTS:
         numbers: dict[str, Any] = {"replications": replications, "replicates": REPLICATES}
         predicted = mb.cancellation_power(
@@ -173,17 +197,19 @@ def agreement(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
     return rows
 
 
-def ridge(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
-    rows = []
+def added(replications: int, pool: Executor | None, null: str | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if null not in (None, "rasch_ml"):
+        return rows
     for name in (METR, SINGLE):
-        for ridge_sd in RIDGES:
-            tasks = [(name, ridge_sd, replication) for replication in range(replications)]
-            p, observed, expected = np.transpose(run_tasks(under_ridge, tasks, pool, "Checking"))
+        for more in ADDED:
+            tasks = [(name, more, replication) for replication in range(replications)]
+            p, observed, expected = np.transpose(run_tasks(with_added, tasks, pool, "Checking"))
             rows.append(
                 {
                     "design": name,
                     "bands": 6,
-                    "ridge_sd": ridge_sd,
+                    "added": more,
                     "replications": replications,
                     "rate": observed.mean(),
                     "expected_rate": expected.mean(),
@@ -194,19 +220,63 @@ def ridge(replications: int, pool: Executor | None) -> list[dict[str, Any]]:
     return rows
 
 
-def under_ridge(task: tuple[str, float, int]) -> tuple[float, float, float]:
-    """Simulate from the Rasch estimate with a ridge, and check against it with the same ridge."""
-    name, ridge_sd, replication = task
+def with_added(task: tuple[str, float, int]) -> tuple[float, float, float]:
+    """Simulate from the Rasch estimate with so much added, and check against the same estimate."""
+    name, more, replication = task
     runs = design(name)
     attempts = runs["attempts"].values
     rng = np.random.default_rng([OTHER_SEED, replication])
-    successes = rng.binomial(attempts, expit(rasch_ml(runs, ridge_sd).log_odds))
-    again = rasch_ml(runs.assign(successes=("cell", successes)), ridge_sd).log_odds
+    successes = rng.binomial(attempts, expit(rasch_ml(runs, more).log_odds))
+    again = rasch_ml(runs.assign(successes=("cell", successes)), more).log_odds
     replicates = rng.binomial(attempts, expit(again), (REPLICATES, len(attempts)))
     bands = with_equal_tasks(runs["human_minutes"].values, 6)
     layout = Layout.of(runs, bands, 20)
     rates = count(layout.rates(np.vstack([successes, replicates]))).rate
     return float(np.mean(rates >= rates[0])), float(rates[0]), float(rates[1:].mean())
+
+
+def posterior(replications: int, pool: Executor | None, null: str | None) -> list[dict[str, Any]]:
+    rows = []
+    for name, bands, model, truth, times in POSTERIORS:
+        if null not in (None, model):
+            continue
+        number = int(times * replications)
+        tasks = [(name, bands, model, truth, replication) for replication in range(number)]
+        p = np.array(run_tasks(under_posterior, tasks, pool, "Fitting"))
+        about = {"design": name, "bands": bands, "model": model, "truth": truth}
+        rows.append({**about, "replications": number, "mean_p": p.mean(), **shares(p)})
+    return rows
+
+
+def under_posterior(task: tuple[str, int, str, str, int]) -> float:
+    """Simulate from an additive model, fit it by few draws, and check against the posterior."""
+    name, bands, model, truth, replication = task
+    runs = design(name)
+    rng = np.random.default_rng([OTHER_SEED, replication])
+    priors = PRIORS[model] if truth == "prior" else {}
+    if truth == "prior":
+        found = get_model(model)
+        successes = prior_draw(found, runs, rng, found.with_priors(priors))["successes"].values
+    else:
+        log_odds = fixed(name, model) if truth == "fixed" else estimate("rasch_ml", runs).log_odds
+        successes = rng.binomial(runs["attempts"].values, expit(log_odds))
+    data = runs.assign(successes=("cell", successes))
+    short = {"draws": 200, "tune": 200, "chains": 2, "progress": False}
+    fit = mb.fit(model, data, seed=replication, priors=priors, **short)
+    check = mb.cancellation(
+        data, bands, against={"fit": fit}, replicates=REPLICATES, progress=False
+    )
+    return check.expected["fit"]["p"]
+
+
+def fixed(name: str, model: str) -> np.ndarray:
+    """Log odds (cell,): half a logit a doubling; for the Rasch model tasks differ besides."""
+    runs = design(name)
+    log2_horizon = np.linspace(-1, 7, runs.sizes["agent"])
+    difficulty = 0.5 * np.log2(runs["human_minutes"].values)
+    if model == "rasch":
+        difficulty = difficulty + np.random.default_rng(SEED).normal(size=len(difficulty))
+    return 0.5 * log2_horizon[runs["agent_index"].values] - difficulty[runs["task_index"].values]
 
 
 def rejected(task: tuple[str, float, int]) -> bool:
@@ -236,67 +306,15 @@ def rejected(task: tuple[str, float, int]) -> bool:
     return check.expected["common_slope"]["p"] <= LEVEL
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Markdown of each part of the page."""
-    head = " | ".join([*(f"p <= {level:g}" for level in LEVELS), "mean p"])
-    rule = "---|" * (len(LEVELS) + 1)
-    calibrations = [f"| additive model | design | bands | {head} |", "|---|---|---|" + rule]
-    for row in results["calibration"]:
-        bands = f"{row['bands']}" + (" by difficulty" if row["by"] == "difficulty" else "")
-        calibrations.append(f"| `{row['null']}` | {row['design']} | {bands} | {cells_of(row)} |")
-    ridges = [
-        f"| ridge, logits | design | violations | expected | {head} |",
-        "|---|---|---|---|" + rule,
-    ]
-    for row in results["ridge"]:
-        ridges.append(
-            f"| {row['ridge_sd']:g} | {row['design']} | {100 * row['rate']:.2f} % | "
-            f"{100 * row['expected_rate']:.2f} % | {cells_of(row)} |"
-        )
-    powers = [
-        "| departure | size | additive model | bands | violations | expected | found |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in sorted(results["power"], key=lambda r: (r["departure"] != "slopes", r["size"])):
-        powers.append(
-            f"| {row['departure']} | {row['size']:g} | `{row['null']}` | {row['bands']} | "
-            f"{100 * row['rate']:.2f} % | {100 * row['expected_rate']:.2f} % | "
-            f"{row['power']:.2f} +- {row['power_error']:.2f} |"
-        )
-    agreements = [
-        "| departure | size | predicted | realised | p of the difference |",
-        "|" + "---|" * 5,
-    ]
-    for row in results["agreement"]:
-        agreements.append(
-            f"| {row['departure']} | {row['size']:g} | {row['predicted']:.3f} | "
-            f"{row['realised']:.3f} | {row['p']:.2f} |"
-        )
-    parts = {
-        "calibration": calibrations,
-        "ridge": ridges,
-        "power": powers,
-        "agreement": agreements,
-    }
-    return {name: "\n".join(lines) for name, lines in parts.items()}
-
-
-def cells_of(row: dict[str, Any]) -> str:
-    values = [f"{row['share'][level]:.3f} ({row['tail'][level]:.2g})" for level in row["share"]]
-    return " | ".join([*values, f"{row['mean_p']:.2f}"])
-
-
 def write_page(results: dict[str, Any]) -> None:
-    """Replace what stands between the marks of each part in the page."""
-    text = PAGE.read_text(encoding="utf-8")
     for name, table in tables(results).items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, _, rest = text.partition(begin)
-        _, found, after = rest.partition(end)
-        if not found:
-            sys.exit(f"{PAGE} lacks {begin} or {end}")
-        text = f"{before}{begin}\n{table}\n{end}{after}"
-    PAGE.write_text(text, encoding="utf-8")
+        put(PAGE, name, table)
+
+
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Replace the rows of `old` that were measured anew."""
+    rows = {tuple(row.get(key) for key in KEYS): row for row in [*old, *new]}
+    return list(rows.values())
 
 
 def main() -> None:
@@ -305,6 +323,7 @@ def main() -> None:
     parser.add_argument("--power-replications", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", choices=PARTS, help="keep the other parts of the JSON")
+    parser.add_argument("--null", help="keep the rows of other additive models")
     parser.add_argument("--table", action="store_true", help="only rebuild the tables")
     options = parser.parse_args()
     old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
@@ -316,12 +335,21 @@ def main() -> None:
             for part, study in PARTS.items():
                 number = options.power_replications if part == "power" else options.replications
                 kept = options.only not in (None, part)
-                new[part] = old[part] if kept else study(number, pool)
+                before = old.get(part, [])
+                rows = [] if kept else study(number, pool, options.null)
+                new[part] = merged(before if kept or options.null else [], rows)
         RESULTS.write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
     write_page(json.loads(RESULTS.read_text(encoding="utf-8")))
 
 
-PARTS = {"calibration": calibration, "ridge": ridge, "agreement": agreement, "power": power}
+PARTS = {
+    "calibration": calibration,
+    "added": added,
+    "posterior": posterior,
+    "agreement": agreement,
+    "power": power,
+}
+KEYS = ("design", "by", "bands", "null", "departure", "size", "added", "model", "truth")
 
 if __name__ == "__main__":
     main()

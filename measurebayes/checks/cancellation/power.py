@@ -5,7 +5,8 @@ tasks, attempts and holes. Each simulated data set goes through the whole check:
 is fitted to it anew, replicated, and gives a p value. With a departure of size 0 the model is true,
 and the share of small p values shows how far the check can be trusted. Where a few parameters are
 plugged in for many attempts, p is uniform or errs to the safe side [1]_; with a parameter for every
-task, as in ``rasch_ml``, it may be too small (docs/cancellation_power.md has the numbers).
+task, as in ``rasch_ml``, and one attempt a cell it may be too small (docs/cancellation_power.md has
+the numbers).
 
 References
 ----------
