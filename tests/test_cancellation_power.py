@@ -13,7 +13,8 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 import measurebayes as mb
-from measurebayes.checks.cancellation.power import DEPARTURES
+from measurebayes.checks.cancellation.power import DEPARTURES, NULLS, Study
+from measurebayes.checks.cancellation.power import _summary as power_summary
 from measurebayes.checks.studies import run_tasks
 from measurebayes.classical import estimate
 from measurebayes.errors import InputError
@@ -177,13 +178,44 @@ def test_summary_follows_from_the_replications(design):
     assert found["size"].attrs["long_name"] == "standard deviation of the agents' log slopes"
 
 
-def test_agents_without_enough_attempts_stay_out_of_simulated_tables(design):
+def test_data_sets_without_a_case_are_left_out_of_the_power():
+    # bands by the difficulties of each data set: in some of these too few rates are left
+    some = fake_data(agents=4, tasks=12, attempts=1, holes=0.4, seed=3)[0]
+    few = SMALL | {"bands": 3, "by": "difficulty", "null": "rasch_ml", "min_attempts": 3}
+    found = mb.cancellation_power(some, sizes=[0.0, 3.0], replications=10, seed=1, **few)
+    without = np.isnan(found["p"].values)
+    assert (without == np.isnan(found["observed_rate"].values)).all()
+    assert found["unjudged"].values.tolist() == without.sum(axis=1).tolist()
+    assert 0 < without.sum() < without.size
+    for power, p in zip(found["power"].values, found["p"].values, strict=True):
+        assert power == np.mean([each <= 0.05 for each in p if np.isfinite(each)])
+
+
+def test_power_is_unknown_where_no_data_set_can_be_judged(design):
+    outcomes = np.full((2, 4, 3), np.nan)
+    outcomes[1, :3] = [[0.1, 0.05, 0.01], [0.2, 0.05, 0.02], [0.0, 0.05, 1.0]]
+    study = Study(design, [], None, 4, "tasks", 10, "slopes", "rasch_ml", "double", 40, 0)
+    found = power_summary(outcomes, np.array([0.0, 1.0]), study, {"level": 0.05})
+    assert found["unjudged"].values.tolist() == [4, 1]
+    for name in ("power", "power_error", "rate", "expected_rate"):
+        assert np.isnan(found[name].values[0])
+        assert np.isfinite(found[name].values[1])
+    assert found["power"].values[1] == 2 / 3
+
+
+@pytest.mark.parametrize("by", ["minutes", "difficulty"])
+def test_too_few_attempts_for_any_data_set_are_refused(design, by, monkeypatch):
     few = SMALL | {"min_attempts": 10_000}
-    found = mb.cancellation_power(design, sizes=[0.0, 1.0], replications=2, **few)
-    assert np.isnan(found["p"]).all()
-    assert found["power"].values.tolist() == [0.0, 0.0]
-    assert np.isnan(found["rate"]).all()
-    assert np.isnan(found["expected_rate"]).all()
+    refused = pytest.raises(InputError, match="too few attempts reach min_attempts")
+    with monkeypatch.context() as patch, refused as caught:
+        if by == "minutes":  # known before anything is simulated
+            patch.setattr("measurebayes.checks.cancellation.power.run_tasks", None)
+        mb.cancellation_power(design, sizes=[0.0], by=by, replications=2, **few)
+    name, number = caught.value.remedy.split("=")
+    found = mb.cancellation_power(
+        design, sizes=[0.0], by=by, replications=2, **(few | {name: int(number)})
+    )
+    assert np.isfinite(found["p"]).any()
 
 
 def test_other_axioms_parts_and_columns(design):
@@ -210,7 +242,20 @@ def test_other_axioms_parts_and_columns(design):
         ({"sizes": [-0.1]}, "0 or larger"),
         ({"sizes": "many"}, "0 or larger"),
         ({"sizes": [np.nan]}, "0 or larger"),
+        ({"sizes": [1000]}, "at most 100"),
+        ({"sizes": [0, 0.5, 0]}, "none of them twice"),
         ({"replications": 0}, "at least 1"),
+        ({"replications": None}, "at least 1"),
+        ({"replicates": None}, "at least 1"),
+        ({"min_attempts": None}, "at least 1"),
+        ({"seed": None}, "at least 0"),
+        ({"seed": 1.5}, "at least 0"),
+        ({"level": None}, "between 0 and 1"),
+        ({"level": "x"}, "between 0 and 1"),
+        ({"level": True}, "between 0 and 1"),
+        ({"level": [0.05]}, "between 0 and 1"),
+        ({"subset": {"x": 1}}, "agent, task, family, source"),
+        ({"executor": 3}, "int is no executor"),
         ({"replicates": 2.5}, "at least 1"),
         ({"seed": -1}, "at least 0"),
         ({"level": 0}, "between 0 and 1"),
@@ -221,6 +266,15 @@ def test_other_axioms_parts_and_columns(design):
 def test_arguments_that_cannot_be_used(design, wrong, words):
     with pytest.raises(InputError, match=words):
         mb.cancellation_power(design, **(SMALL | {"replications": 2} | wrong))
+
+
+@pytest.mark.parametrize("departure", list(DEPARTURES))
+def test_the_largest_departure_overflows_nowhere(design, departure):
+    for null in NULLS:
+        found = mb.cancellation_power(
+            design, departure, sizes=[100], null=null, replications=2, **SMALL
+        )
+        assert np.isfinite(found["p"]).all()
 
 
 def test_a_task_without_minutes_needs_another_explanation():

@@ -1,5 +1,6 @@
 """Options of model files: how they are offered, chosen, written and kept; axes of a model's own."""
 
+import inspect
 import json
 from decimal import Decimal, getcontext
 
@@ -16,11 +17,18 @@ import measurebayes as mb
 from measurebayes.backends.evaluate import cell_logits
 from measurebayes.backends.simulate import prior_draw
 from measurebayes.backends.survival import survival_log_odds
+from measurebayes.checks import contract
 from measurebayes.checks.contract import invented_data, verify
 from measurebayes.cli import main
 from measurebayes.inference.results import assemble, labelled_draws, model_of
 from measurebayes.inference.trust import trusted
-from measurebayes.program.options import declared_in, split, written
+from measurebayes.program.options import (
+    combinations,
+    declared_in,
+    number_of_combinations,
+    split,
+    written,
+)
 from measurebayes.program.registry import get_model, model_from_source
 from measurebayes.report.summary import model_words, named_fits
 
@@ -53,9 +61,9 @@ def path(tmp_path):
     return str(file)
 
 
-def fit_of(model, priors=None, seed=0):
+def fit_of(model, priors=None, seed=0, data=None):
     """Return a fit whose draws are prior draws: no sampler."""
-    data = invented_data()
+    data = invented_data() if data is None else data
     rng = np.random.default_rng(seed)
     points = [prior_draw(model, data, rng) for _ in range(6)]
     names = [n for n in points[0] if n != "successes"]
@@ -153,7 +161,7 @@ def test_arguments_that_nobody_knows_are_named():
         ('"terms": 2', '"terms": 0', "neither a tuple of words"),
         ('"terms": 2', '"terms": True', "neither a tuple of words"),
         ('"terms": 2', '"terms": 3', "another default of 'terms'"),
-        ('"terms": 2', '"draws": 2', "can't be an option"),
+        ('"terms": 2', '"draws": 2', "have for themselves"),
         ('"terms": 2', '"other": 2', "no argument 'other'"),
     ],
 )
@@ -218,8 +226,81 @@ def test_options_that_are_none_are_not_trusted(path, options):
 def test_options_that_the_model_lacks_are_refused(path):
     fit = fit_of(get_model(path))
     fit.attrs["options"] = '{"slopes": "none"}'
-    with pytest.raises(mb.ModelError, match="one of agent, common"):
+    with pytest.raises(mb.InputError, match="one of agent, common") as caught:
         model_of(trusted(fit, "here"))
+    assert "of the fit" in caught.value.where
+
+
+@pytest.mark.parametrize("options", [{"slopes": "agent"}, {"slopes": "common", "terms": 3}, {}])
+def test_options_of_another_fit_are_refused(path, options):
+    fit = fit_of(get_model(path, slopes="common"))
+    fit.attrs["options"] = json.dumps(options)
+    with pytest.raises(mb.InputError, match="variable 'slope' has dims") as caught:
+        model_of(trusted(fit, "here"))
+    assert "of the fit" in caught.value.where
+
+
+def test_options_chosen_twice_must_agree(path):
+    assert get_model(f"{path}:terms=3", terms=3).label == "mine:terms=3"
+    assert get_model(f"{path}:terms=3,slopes=common", slopes="common").label.count("common") == 1
+    for function in (mb.describe, mb.simulate, mb.fit):
+        with pytest.raises(mb.ModelError, match="slopes is agent in the model's name and common"):
+            function(f"{path}:slopes=agent", invented_data(), slopes="common")
+
+
+def test_arguments_given_as_options_are_named_as_what_they_are(path):
+    for call in (
+        lambda: get_model(f"{path}:seed=3"),
+        lambda: mb.describe("rasch", invented_data(), seed=3),
+    ):
+        with pytest.raises(mb.ModelError, match="seed is an argument of fit, simulate") as caught:
+            call()
+        assert "did you mean" not in str(caught.value)
+
+
+def test_no_argument_of_the_functions_can_be_an_option():
+    functions = (
+        mb.fit, mb.describe, mb.simulate, mb.calibrate, mb.numpyro_model, mb.pymc_model,
+        mb.get_model, get_model("rasch").with_options,
+    )  # fmt: skip
+    names = {name for f in functions for name in inspect.signature(f).parameters} - {"changes"}
+    assert {"runs", "seed", "model", "priors", "options"} <= names
+    for name in (*names, "self", "pp"):
+        text = TEXT.replace('"terms": 2', f'"{name}": 2')
+        with pytest.raises(mb.ModelError, match=f"OPTIONS names '{name}', which .* themselves"):
+            model_from_source("mine", text, "mine.py")
+
+
+def test_too_many_combinations_are_cut_and_said_to_be(tmp_path):
+    offered = {f"o{i}": ("a", "b", "c") for i in range(30)}
+    assert number_of_combinations(offered) == 3**30
+    first = combinations(offered)
+    assert len(first) == 64
+    assert len({tuple(one.values()) for one in first}) == 64
+    assert set(first[0].values()) == {"a"}
+    for name in offered:  # every word is tried once
+        assert {one[name] for one in first} == {"a", "b", "c"}
+
+    few = {f"o{i}": ("a", "b") for i in range(7)}
+    arguments = ", ".join(f"{name}='a'" for name in few)
+    text = TEXT.replace('slopes="agent", terms=2', f'slopes="agent", terms=2, {arguments}')
+    file = tmp_path / "many.py"
+    file.write_text(text.replace('"terms": 2,', f'"terms": 2, **{few},'))
+    model = get_model(file)
+    assert len(model.variants()) == 64
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "_of_one_variant", lambda *_: [])
+        rows = contract.verify(file)
+    assert rows.set_index("name").loc["options", "text"].startswith("64 of 768 combinations")
+
+
+def test_log_likelihoods_beyond_single_precision_stay_finite():
+    data = invented_data()
+    data["human_minutes"][:] = [1e-300, 1e300, 1.0, 2.0, 4.0, 8.0, 16.0]
+    model = get_model("horizon_hazard", shape="agent")
+    stored = fit_of(model, data=data)["log_likelihood"]["successes"].values
+    assert np.isfinite(stored).all()
+    assert stored.min() == np.finfo(np.float32).min
 
 
 def test_axes_without_labels_are_not_trusted(path):

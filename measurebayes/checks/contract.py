@@ -17,6 +17,7 @@ import xarray as xr
 from measurebayes.backends.density import log_densities
 from measurebayes.backends.simulate import prior_draw, variables
 from measurebayes.checks.rows import Check, table
+from measurebayes.program.options import number_of_combinations
 from measurebayes.program.registry import ModelFile, get_model
 
 Values = Mapping[str, xr.DataArray]
@@ -30,7 +31,8 @@ HEAVY = ("jax", "numpyro", "pymc", "pytensor", "arviz", "matplotlib", "pandas", 
 def verify(model: str | Path | ModelFile, draws: int = 20, seed: int = 1) -> pd.DataFrame:
     """Check a model file against what the toolkit relies on; no sampler is needed.
 
-    Every combination of the model's options is checked, whichever were chosen.
+    Every combination of the model's options is checked, whichever were chosen; of more than 64 the
+    first so many, those with one option changed before the others, and a row says so.
 
     At prior draws, the log density of every variable must agree between SciPy, NumPyro and PyMC
     and between the long and the dense layout, and so must the gradients of the unconstrained
@@ -53,7 +55,11 @@ def verify(model: str | Path | ModelFile, draws: int = 20, seed: int = 1) -> pd.
     model = get_model(model)
     data = invented_data(seed)
     rows = list(_parts(model))
-    for variant in model.variants():
+    variants, all_of_them = model.variants(), number_of_combinations(model.offered)
+    if len(variants) < all_of_them:
+        text = f"{len(variants)} of {all_of_them:,} combinations of options are checked"
+        rows.append(Check("options", True, float(len(variants)), text))
+    for variant in variants:
         mark = variant.label.removeprefix(model.name).replace(":", " ", 1)
         checks = _of_one_variant(variant, data, draws, seed)
         rows += [check._replace(name=check.name + mark) for check in checks]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -206,13 +207,16 @@ def calibrate(
 
 @contextmanager
 def executor(jobs: int) -> Iterator[Executor | None]:
-    """Processes to work in, or None for this process alone."""
+    """Processes to work in, one a core at most, or None for this process alone."""
     if jobs == 1:
         yield None
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
+    if jobs > (most := max(2, os.cpu_count() or 1)):
+        say(f"--jobs {jobs:,}: {most} processes, as more than the cores here gain nothing")
+        jobs = most
     # Not forked: a process that has run JAX has threads, and forking it can deadlock.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:

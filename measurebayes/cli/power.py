@@ -20,7 +20,7 @@ from measurebayes.cli.options import (
 from measurebayes.cli.output import print_json, print_table
 from measurebayes.errors import InputError
 
-SUMMARY = ["power", "power_error", "rate", "expected_rate"]
+SUMMARY = ["power", "power_error", "rate", "expected_rate", "unjudged"]
 
 study_options: Decorator = all_of(
     click.option(
@@ -152,11 +152,16 @@ def cancellation_power(
     if as_json:
         print_json({**result.attrs, "unit": result["size"].attrs["long_name"], "table": table})
         return
-    table[SUMMARY[2:]] *= 100
+    table[SUMMARY[2:4]] *= 100
+    unjudged = table.pop("unjudged")
     shown = table.set_axis(["size", "found", "+-", "violations, %", "expected, %"], axis=1)
+    if unjudged.any():
+        shown["no case"] = unjudged
     title = f"Departures found: share of {settings['replications']} data sets with p <= "
     print_table(shown.round(4), f"{title}{settings['level']:g}")
     click.echo(f"Size: {result['size'].attrs['long_name']}.")
+    if unjudged.any():
+        click.echo("No case: data sets that can't be judged, which the shares leave out.")
 
 
 COMMANDS = [cancellation_power]

@@ -125,8 +125,15 @@ def refuse_forks(executor: Executor) -> None:
     Raises
     ------
     InputError
-        The executor forks.
+        The executor forks, or is none.
     """
+    if not callable(getattr(executor, "submit", None)):
+        raise InputError(
+            f"{type(executor).__name__} is no executor",
+            where="executor",
+            expected="a concurrent.futures.Executor, or None for this process alone",
+            remedy="concurrent.futures.ThreadPoolExecutor(2), or leave executor out",
+        )
     context = getattr(executor, "_mp_context", None)
     if context is not None and context.get_start_method() == "fork":
         raise InputError(

@@ -31,6 +31,7 @@ from measurebayes.program.registry import (
 # A log likelihood of all draws and cells that is larger is left out of the fit; comparisons then
 # compute it in blocks. Stored in float32: its rounding is far below its Monte Carlo error.
 LOG_LIKELIHOOD_BYTES = 512 * 2**20
+_ATTRIBUTES, _GROUPS = ("model", "model_source", "priors"), ("posterior", "data")
 _BLOCK_BYTES = 64 * 2**20
 _DISTRIBUTIONS = ("measurebayes", "numpyro", "jax", "pymc", "nutpie", "arviz", "xarray", "numpy")
 
@@ -126,10 +127,11 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     Raises
     ------
     InputError
-        There is no such model here, or its code has changed.
+        This is no fit, or there is no such model here, or its code has changed.
     ModelError
         The model has no such option.
     """
+    _whole(fit)
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
     bundled = [get_model(name)] if name in model_names() else []
     for model in (*loaded_models(), *bundled):
@@ -142,6 +144,19 @@ def model_of(fit: xr.DataTree) -> ModelFile:
         expected="to be told the file of the model: its code is not run from the fit",
         remedy=f"add --model {name}.py (in Python: mb.get_model('{name}.py') first), or fit again",
     )
+
+
+def _whole(fit: xr.DataTree) -> None:
+    """Refuse a tree that lacks what every fit has."""
+    absent = [f"the attribute {name}" for name in _ATTRIBUTES if name not in fit.attrs]
+    absent += [f"the group {name}" for name in _GROUPS if name not in fit.children]
+    if absent:
+        raise InputError(
+            f"a DataTree is no fit: it lacks {', '.join(absent)}",
+            where="the fit",
+            expected="what mb.fit returned, or mb.open read",
+            remedy="mb.fit('rasch', runs)",
+        )
 
 
 def same_code(one: str, other: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,11 +22,21 @@ Offered = Mapping[str, tuple[str, ...] | int]
 
 MOST = 10_000  # of a whole number: more is a slip of the keyboard
 _WORD = re.compile(r"\w[\w-]*", re.ASCII)
-# What a mistyped keyword argument may have been meant to be, besides an option.
-_ARGUMENTS = (
-    "backend", "method", "draws", "tune", "chains", "seed", "priors", "executor", "progress",
-    "checkpoint", "resume", "layout", "replications", "ranked_among",
+# Arguments that stand beside options in a call, and what they are arguments of. None can be an
+# option; a mistyped keyword may have been meant to be one of them.
+_FIT, _BUILD = "fit", "numpyro_model and pymc_model"
+_ARGUMENTS = {
+    "backend": _FIT, "method": _FIT, "draws": _FIT, "tune": _FIT, "chains": _FIT,
+    "seed": "fit, simulate and calibrate", "executor": "fit and calibrate",
+    "progress": "fit and calibrate", "checkpoint": _FIT, "resume": _FIT,
+    "priors": "fit, describe, simulate and calibrate", "layout": _BUILD,
+    "replications": "calibrate", "ranked_among": "calibrate",
+}  # fmt: skip
+# Names in the same calls that are given by place, and those of the text's own arguments.
+_PLACES = (
+    "self", "model", "runs", "data", "data_design", "name_or_path", "options", "fit_options", "pp",
 )  # fmt: skip
+MOST_COMBINATIONS = 64  # that `combinations` returns: each takes verify seconds
 
 
 def problem_with(declared: Any, function: Callable[..., None]) -> str | None:
@@ -34,8 +45,11 @@ def problem_with(declared: Any, function: Callable[..., None]) -> str | None:
         return "OPTIONS is not a mapping"
     arguments = inspect.signature(function).parameters
     for name, offer in declared.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in _ARGUMENTS:
-            return f"OPTIONS names {shown(name)}, which can't be an option"
+        if not isinstance(name, str) or not name.isidentifier():
+            return f"OPTIONS names {shown(name)}, which is no name of an argument"
+        if name in _ARGUMENTS or name in _PLACES:
+            user = _ARGUMENTS.get(name, "the functions that take a model")
+            return f"OPTIONS names {name!r}, which {user} have for themselves: choose another name"
         if not _possible(offer):
             return f"OPTIONS[{name!r}] is neither a tuple of words nor a positive whole number"
         if name not in arguments:
@@ -73,12 +87,19 @@ def chosen(model: str, offered: Offered, changes: Mapping[str, Any]) -> dict[str
 
 
 def _value(model: str, offered: Offered, name: str, value: Any) -> Value:
+    if name in _ARGUMENTS:
+        raise ModelError(
+            f"{name} is an argument of {_ARGUMENTS[name]}, not an option of the model",
+            where=f"options of model {model}",
+            expected=_names(offered),
+            remedy=f"leave {name} out here, and pass it to {_ARGUMENTS[name]} as an argument",
+        )
     if name not in offered:
         hint = did_you_mean(str(name), [*offered, *_ARGUMENTS])
         raise ModelError(
             f"option {shown(name)}" + (f" ({hint})" if hint else ""),
             where=f"options of model {model}",
-            expected="one of " + ", ".join(offered) if offered else "none: it has no options",
+            expected=_names(offered),
             remedy="correct the argument's name; `measurebayes models` lists the options",
         )
     offer = offered[name]
@@ -98,6 +119,28 @@ def _value(model: str, offered: Offered, name: str, value: Any) -> Value:
         expected=expected,
         remedy=f"leave {name} out to get {_default(offer)}",
     )
+
+
+def _names(offered: Offered) -> str:
+    return "one of " + ", ".join(offered) if offered else "none: it has no options"
+
+
+def refuse_two(model: str, one: Mapping[str, Value], other: Mapping[str, Value]) -> None:
+    """Refuse options that were chosen twice, in a model's name and as arguments, and differ.
+
+    Raises
+    ------
+    ModelError
+        An option has two values.
+    """
+    for name in one.keys() & other.keys():
+        if one[name] != other[name]:
+            raise ModelError(
+                f"{name} is {one[name]} in the model's name and {other[name]} as an argument",
+                where=f"options of model {model}",
+                expected="each option once",
+                remedy=f"leave {name} out of one of them",
+            )
 
 
 def split(text: str) -> tuple[str, dict[str, str]]:
@@ -137,15 +180,31 @@ def suffix(offered: Offered, options: Mapping[str, Value]) -> str:
 
 
 def combinations(offered: Offered) -> list[dict[str, Value]]:
-    """Return every combination of options, that of the defaults first.
+    """Return combinations of options, that of the defaults first.
 
-    Of a whole number the default, 1 and the next after the default stand for all.
+    Of a whole number the default, 1 and the next after the default stand for all. Of more than
+    `MOST_COMBINATIONS`, the first so many: those with one option changed come before the others.
     """
-    values: list[tuple[Value, ...]] = [
-        offer if isinstance(offer, tuple) else tuple(dict.fromkeys((offer, 1, offer + 1)))
-        for offer in offered.values()
-    ]
-    return [dict(zip(offered, each, strict=True)) for each in itertools.product(*values)]
+    values = _tried(offered)
+    usual = defaults(offered)
+    first = [usual]
+    if number_of_combinations(offered) > MOST_COMBINATIONS:
+        first += [{**usual, name: v} for name in offered for v in values[name][1:]]
+    every = (dict(zip(offered, v, strict=True)) for v in itertools.product(*values.values()))
+    rest = (one for one in every if one not in first)
+    return list(itertools.islice(itertools.chain(first, rest), MOST_COMBINATIONS))
+
+
+def number_of_combinations(offered: Offered) -> int:
+    """Return how many combinations there are, whole numbers counted as in `combinations`."""
+    return math.prod(len(values) for values in _tried(offered).values())
+
+
+def _tried(offered: Offered) -> dict[str, tuple[Value, ...]]:
+    return {
+        name: offer if isinstance(offer, tuple) else tuple(dict.fromkeys((offer, 1, offer + 1)))
+        for name, offer in offered.items()
+    }
 
 
 def written(offered: Offered) -> str:

@@ -185,7 +185,7 @@ class ModelFile:
                 )
         return {**self.priors, **{name: float(value) for name, value in changes.items()}}
 
-    def with_options(self, **changes: Any) -> ModelFile:
+    def with_options(self, /, **changes: Any) -> ModelFile:
         """Return the model with other options.
 
         Raises
@@ -197,7 +197,10 @@ class ModelFile:
         return replace(self, options={**self.options, **new}) if new else self
 
     def variants(self) -> list[ModelFile]:
-        """Return the model with every combination of its options, that of the defaults first."""
+        """Return the model with combinations of its options, that of the defaults first.
+
+        All of them, up to a number: see `measurebayes.program.options.combinations`.
+        """
         every = option_words.combinations(self.offered)
         return [replace(self, options=one) for one in every] if self.offered else [self]
 
@@ -218,7 +221,7 @@ def model_names() -> list[str]:
     return sorted(n[:-3] for n in names if n.endswith(".py") and not n.startswith("_"))
 
 
-def get_model(name_or_path: str | Path | ModelFile, **options: Any) -> ModelFile:
+def get_model(name_or_path: str | Path | ModelFile, /, **options: Any) -> ModelFile:
     """Return a bundled model by name, or the model in a .py file.
 
     A model file is code: it is run when it is loaded. Load only files that you trust.
@@ -234,12 +237,17 @@ def get_model(name_or_path: str | Path | ModelFile, **options: Any) -> ModelFile
     Raises
     ------
     ModelError
-        There is no such model, file or option, or the file has no docstring, PRIORS or model().
+        There is no such model, file or option, an option has two values, or the file has no
+        docstring, PRIORS or model().
     """
     if isinstance(name_or_path, ModelFile):
         return name_or_path.with_options(**options)
     text, in_text = option_words.split(str(name_or_path))
-    return _found(text).with_options(**in_text).with_options(**options)
+    model = _found(text)
+    offered, name = model.offered, model.name
+    one, other = (option_words.chosen(name, offered, x) for x in (in_text, options))
+    option_words.refuse_two(name, one, other)
+    return model.with_options(**{**one, **other})
 
 
 def _found(text: str) -> ModelFile:

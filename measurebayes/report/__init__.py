@@ -83,7 +83,7 @@ def report(
     Raises
     ------
     InputError
-        `fits` are no fits, `checks` don't fit them, or `path` can't be written.
+        `fits` are no fits, `checks` or `cancellation` don't fit them, or `path` can't be written.
     MeasureBayesError
         Jinja2 or matplotlib is not installed; the message says how to install it.
     """
@@ -94,7 +94,47 @@ def report(
 
     need("jinja2", "matplotlib", why="writing a report")
     path = writable(path)
-    return write(path, render(page_context(named_fits(fits), comparison, checks, cancellation)))
+    named = named_fits(fits)
+    _check_cancellation(cancellation, named)
+    return write(path, render(page_context(named, comparison, checks, cancellation)))
+
+
+def _check_cancellation(result: Any, fits: Mapping[str, xr.DataTree]) -> None:
+    """Refuse what is no result of `measurebayes.cancellation`, or one of other data.
+
+    A result may be of a part of the data, so agents and tasks may be fewer than in the fits.
+    """
+    from measurebayes.checks.cancellation import Cancellation
+    from measurebayes.errors import InputError, shown
+
+    remedy = "cancellation=mb.cancellation(runs, against=fits), or leave it out"
+    if result is None:
+        return
+    if not isinstance(result, Cancellation):
+        raise InputError(
+            f"{shown(result)} is no result of a check",
+            where="cancellation",
+            expected="what measurebayes.cancellation returned",
+            remedy=remedy,
+        )
+    if not any(_may_be_of(result, fit["data"].to_dataset()) for fit in fits.values()):
+        raise InputError(
+            "a check of other data than those of the fits",
+            where="cancellation",
+            expected="the agents and tasks of a fit, or a part of them",
+            remedy=remedy,
+        )
+
+
+def _may_be_of(result: Cancellation, runs: xr.Dataset) -> bool:
+    """Whether agents, tasks and attempts of a result can be those of data or a part of them."""
+    checked, known = (set(each["agent"].values.tolist()) for each in (result.rates, runs))
+    left = result.left_out["tasks_without_value"] + result.left_out["tasks_outside_bands"]
+    tasks, attempts = int(result.bands["tasks"].sum()) + left, int(result.bands["attempts"].sum())
+    size, total = runs.sizes["task"], int(runs["attempts"].sum())
+    if checked == known and tasks == size and not left:
+        return attempts == total
+    return checked <= known and tasks <= size and attempts <= total
 
 
 def cite(fit: xr.DataTree) -> str:

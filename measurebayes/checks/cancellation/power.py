@@ -33,7 +33,7 @@ from measurebayes.checks.cancellation.arrange import (
     check_numbers,
     replicated,
 )
-from measurebayes.checks.cancellation.counting import count
+from measurebayes.checks.cancellation.counting import BANDS_OF, count
 from measurebayes.checks.cancellation.references import references
 from measurebayes.checks.cancellation.result import AXIOMS
 from measurebayes.checks.cancellation.summary import compared
@@ -46,6 +46,7 @@ from measurebayes.errors import InputError, shown
 
 # Point estimates that are additive: an increasing function of ability less difficulty.
 NULLS = ("common_slope", "rasch_ml", "constant_hazard", "weibull")
+MOST_SIZE = 100.0  # far beyond any departure, and safe from overflow of exp(size z)
 
 
 def _slopes(
@@ -167,7 +168,7 @@ def cancellation_power(
         ``"dimension"``: a second ability of each agent times a loading of each task is added, both
         standard normal, times `sizes` (logits).
     sizes : sequence of float
-        Of the departure; 0 is none.
+        Of the departure, each once, 0 (none) to 100.
     bands, by, min_attempts, axiom, subset, equal
         As for `cancellation`. With ``by="difficulty"`` each simulated data set has bands by its own
         estimated difficulties.
@@ -191,15 +192,18 @@ def cancellation_power(
     Returns
     -------
     xr.Dataset
-        Dims size, replication. On size: power (share found), power_error (its Monte Carlo standard
-        error), rate (mean rate of violations), expected_rate (mean of what the additive fit
-        expects). On (size, replication): p, observed_rate. The attributes say what was simulated.
+        Dims size, replication. On size: power (share found among the data sets that can be judged;
+        NaN where there are none), power_error (its Monte Carlo standard error), unjudged (number of
+        data sets without a case, whose p is NaN), rate (mean rate of violations), expected_rate
+        (mean of what the additive fit expects). On (size, replication): p, observed_rate. The
+        attributes say what was simulated.
 
     Raises
     ------
     InputError
-        An argument can't be used, there are too few agents or bands, or `null` needs human minutes
-        that a task lacks.
+        An argument can't be used, there are too few agents or bands, too few attempts reach
+        `min_attempts` for any data set to be judged, or `null` needs human minutes that a task
+        lacks.
     """
     validate(runs)
     check_choices(
@@ -220,10 +224,13 @@ def cancellation_power(
     tried = _sizes(sizes)
     part, values, (division,), _ = arranged(runs, axiom, bands, by, subset, equal)
     own_bands = isinstance(by, str) and by == "difficulty"
+    layout = Layout.of(part, division, min_attempts)
+    if not own_bands and not _can_have_cases(layout, axiom):
+        raise _too_few_attempts(layout, axiom)  # before any data set is simulated
     study = Study(
         design=part,
         log_odds=estimate(null, part).log_odds,
-        layout=None if own_bands else Layout.of(part, division, min_attempts),
+        layout=None if own_bands else layout,
         bands=bands,
         equal=equal,
         min_attempts=min_attempts,
@@ -234,9 +241,12 @@ def cancellation_power(
         seed=seed,
     )
     tasks = [Task(study, size, r) for size in tried for r in range(replications)]
-    outcomes = run_tasks(run_replication, tasks, executor, "Simulating", progress)
+    found = run_tasks(run_replication, tasks, executor, "Simulating", progress)
+    outcomes = np.reshape(found, (len(tried), replications, 3))
+    if np.isnan(outcomes[:, :, 2]).all():
+        raise _too_few_attempts(layout, axiom)
     described = {"bands": division.labels, "by": values.name, "level": level}
-    return _summary(np.reshape(outcomes, (len(tried), replications, 3)), tried, study, described)
+    return _summary(outcomes, tried, study, described)
 
 
 def run_replication(task: Task) -> Outcome:
@@ -267,14 +277,16 @@ def _summary(
 ) -> xr.Dataset:
     """Summarise outcomes (size, replication, 3)."""
     replications = outcomes.shape[1]
-    # A data set without a case has no p value, and nothing is found in it.
-    found = (outcomes[:, :, 2] <= described["level"]).sum(axis=1)
-    chance = beta(found + 0.5, replications - found + 0.5)
+    # A data set without a case has no p value: it says nothing of whether the check finds.
+    judged = np.isfinite(outcomes[:, :, 2]).sum(axis=1)
+    found = np.where(judged, (outcomes[:, :, 2] <= described["level"]).sum(axis=1), np.nan)
+    chance = beta(found + 0.5, judged - found + 0.5)
     result = xr.Dataset(
         {
-            "power": ("size", found / replications),
+            "power": ("size", found / np.maximum(judged, 1)),
             # a posterior standard deviation (Jeffreys prior) is not 0 where none or all are found
             "power_error": ("size", chance.std()),
+            "unjudged": ("size", replications - judged),
             "p": (("size", "replication"), outcomes[:, :, 2]),
             "observed_rate": (("size", "replication"), outcomes[:, :, 0]),
             "rate": ("size", _mean(outcomes[:, :, 0])),
@@ -296,26 +308,49 @@ def _mean(rates: np.ndarray) -> np.ndarray:
     return np.divide(total, number, where=number > 0, out=np.full(len(rates), np.nan))
 
 
+def _can_have_cases(layout: Layout, axiom: str) -> bool:
+    """Whether enough agents and bands have a rate at all; necessary, not sufficient."""
+    there = layout.attempts >= layout.least
+    return bool(min(there.any(axis=1).sum(), there.any(axis=0).sum()) >= BANDS_OF[axiom])
+
+
+def _too_few_attempts(layout: Layout, axiom: str) -> InputError:
+    there = layout.attempts[layout.attempts > 0] if layout.attempts.any() else np.zeros(1, int)
+    usual, least, needed = int(np.median(there)), layout.least, BANDS_OF[axiom]
+    lower = 0 < usual < least
+    return InputError(
+        f"too few attempts reach min_attempts={least}: no simulated data set has a case of "
+        f"{AXIOMS[axiom]}",
+        where=f"the attempts of an agent at the tasks of a band, {there.min():,} to "
+        f"{there.max():,}",
+        expected=f"{needed} agents or more that have at least {least:,} in the same bands",
+        remedy=f"min_attempts={usual}" if lower else "fewer bands, or data of more agents",
+    )
+
+
 def _sizes(sizes: Sequence[float]) -> np.ndarray:
     try:
         tried = np.atleast_1d(np.asarray(sizes, dtype=float))
     except (TypeError, ValueError):
         tried = np.zeros(0)
-    usable = tried.ndim == 1 and len(tried) and np.isfinite(tried).all() and (tried >= 0).all()
-    if not usable:
+    usable = tried.ndim == 1 and len(tried) and ((tried >= 0) & (tried <= MOST_SIZE)).all()
+    if not usable or len(np.unique(tried)) < len(tried):
         raise InputError(
             f"sizes={shown(str(sizes))}",
             where="the arguments of cancellation_power",
-            expected="one or more numbers, 0 or larger",
+            expected=f"one or more numbers, 0 or larger, at most {MOST_SIZE:g}, none of them twice",
             remedy="sizes=[0, 0.25, 0.5, 1]",
         )
     return tried
 
 
-def _check_level(level: float, replicates: int) -> None:
-    if not 0 < level < 1:
+def _check_level(level: Any, replicates: int) -> None:
+    number = isinstance(level, int | float | np.integer | np.floating) and not isinstance(
+        level, bool
+    )
+    if not number or not 0 < level < 1:
         raise InputError(
-            f"level={level!r}",
+            f"level={shown(level)}",
             where="the arguments of cancellation_power",
             expected="a number between 0 and 1",
             remedy="level=0.05",

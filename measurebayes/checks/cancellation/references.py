@@ -130,6 +130,7 @@ def _of_fit(fit: xr.DataTree, runs: xr.Dataset, name: str | None) -> Reference:
     from measurebayes.inference.results import model_of
 
     model = model_of(fit)
+    _check_draws(fit["posterior"].to_dataset(), name or model.label)
     place = cells_of(runs, fit["data"].to_dataset(), name or model.label)
     title = model.title.rstrip(".")
     if failed := failures(convergence(fit)):
@@ -140,6 +141,17 @@ def _of_fit(fit: xr.DataTree, runs: xr.Dataset, name: str | None) -> Reference:
             yield successes[:, place]
 
     return Reference(name or model.label, "posterior", title, replicates)
+
+
+def _check_draws(posterior: xr.Dataset, name: str) -> None:
+    missing = [str(each) for each in posterior.data_vars if np.isnan(posterior[each]).any()]
+    if missing:
+        raise InputError(
+            f"the fit {shown(name)} has draws that are no number (NaN)",
+            where=f"the posterior of {listed(missing)}",
+            expected="numbers: data can't be replicated from other draws",
+            remedy="fit the model again: mb.fit(model, runs)",
+        )
 
 
 def cells_of(runs: xr.Dataset, fitted: xr.Dataset, name: str) -> np.ndarray:
