@@ -16,9 +16,10 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
+from measurebayes.backends.simulate import variables
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.data.store import as_made, replaced
-from measurebayes.errors import InputError
+from measurebayes.errors import InputError, ModelError
 from measurebayes.inference.trust import trusted
 from measurebayes.program.registry import (
     ModelFile,
@@ -33,6 +34,7 @@ from measurebayes.program.registry import (
 LOG_LIKELIHOOD_BYTES = 512 * 2**20
 _ATTRIBUTES, _GROUPS = ("model", "model_source", "priors"), ("posterior", "data")
 _BLOCK_BYTES = 64 * 2**20
+_LOWEST = float(np.finfo(np.float32).min)
 _DISTRIBUTIONS = ("measurebayes", "numpyro", "jax", "pymc", "nutpie", "arviz", "xarray", "numpy")
 
 
@@ -112,7 +114,8 @@ def _pointwise(model: ModelFile, data: xr.Dataset, posterior: xr.Dataset) -> xr.
     for block in blocks_of_draws(posterior, sizes[2], _BLOCK_BYTES):
         stop = start + block.sizes["draw"]
         values = {str(name): block[name] for name in block.data_vars}
-        terms[:, start:stop] = log_likelihood(model, data, values).values
+        # what happens once in exp(10^38) attempts is as good as impossible, but stays finite
+        terms[:, start:stop] = np.clip(log_likelihood(model, data, values).values, _LOWEST, None)
         start = stop
     coords = {name: posterior[name].values for name in ("chain", "draw")}
     return xr.Dataset({"successes": (("chain", "draw", "cell"), terms)}, coords)
@@ -127,17 +130,18 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     Raises
     ------
     InputError
-        This is no fit, or there is no such model here, or its code has changed.
-    ModelError
-        The model has no such option.
+        This is no fit, or there is no such model here, or its code has changed, or the fit's
+        options are not those that its variables were drawn with.
     """
     _whole(fit)
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
     bundled = [get_model(name)] if name in model_names() else []
     for model in (*loaded_models(), *bundled):
         if same_code(model.source, source):
-            model = model.with_options(**json.loads(fit.attrs.get("options", "{}")))
-            return replace(model, priors=priors_from_json(fit.attrs["priors"]))
+            model = _with_options_of(fit, model)
+            model = replace(model, priors=priors_from_json(fit.attrs["priors"]))
+            _same_variables(fit, model)
+            return model
     raise InputError(
         f"the fit was made with the model {name!r}, which is none of the bundled ones of today",
         where="the fit",
@@ -157,6 +161,45 @@ def _whole(fit: xr.DataTree) -> None:
             expected="what mb.fit returned, or mb.open read",
             remedy="mb.fit('rasch', runs)",
         )
+
+
+def _with_options_of(fit: xr.DataTree, model: ModelFile) -> ModelFile:
+    try:
+        return model.with_options(**json.loads(fit.attrs.get("options", "{}")))
+    except ModelError as error:
+        raise _other_options(
+            error.found, f"options of model {model.name}: {error.expected}"
+        ) from None
+
+
+def _same_variables(fit: xr.DataTree, model: ModelFile) -> None:
+    """Refuse a fit whose variables are not those of the model with the fit's options."""
+    if not model.offered:
+        return
+    posterior = fit["posterior"].to_dataset()
+    try:
+        with np.errstate(all="ignore"):
+            stated = variables(model, fit["data"].to_dataset())
+    except ModelError:
+        return  # a text that can't be run says so, with its line, where it is used
+    for x in stated:
+        if x.name not in posterior:
+            raise _other_options(f"the fit has no variable {x.name!r}", f"one with {model.label}")
+        found, sizes = posterior[x.name].dims[2:], posterior[x.name].shape[2:]
+        if (found, sizes) != (x.dims, x.shape):
+            raise _other_options(
+                f"variable {x.name!r} has dims {found} of sizes {sizes}",
+                f"dims {x.dims} of sizes {x.shape} with {model.label}",
+            )
+
+
+def _other_options(found: str, expected: str) -> InputError:
+    return InputError(
+        f"{found}: the options that the fit names are not those that it was made with",
+        where="attribute 'options' of the fit",
+        expected=expected,
+        remedy="open the file that mb.save wrote, unchanged, or fit again",
+    )
 
 
 def same_code(one: str, other: str) -> bool:
