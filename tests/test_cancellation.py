@@ -223,6 +223,7 @@ def test_tasks_without_minutes_stay_out():
         ({"replicates": 10**12}, "replicates=1000000000000"),
         ({"subset": {"nope": 1}}, "subset="),
         ({"subset": "HCAST"}, "subset='HCAST'"),
+        ({"subset": {"agent": 1}}, "1"),
         ({"against": 3}, "int is no explanation"),
         ({"against": {"": "rasch_ml"}}, "called ''"),
         ({"against": {"observed": "rasch_ml"}}, "called 'observed'"),

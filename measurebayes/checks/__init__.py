@@ -30,12 +30,19 @@ def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
         One row a check. Columns name, passed (bool), value (float; NaN where a check doesn't apply,
         which passes), text (what was found, the worst case by name, what to do). The same fit
         gives the same table each time.
+
+    Raises
+    ------
+    InputError
+        `fit` is no fit, or its model is not here.
     """
     from measurebayes.checks.convergence import convergence
     from measurebayes.checks.predictive import predictive
     from measurebayes.checks.rows import table
     from measurebayes.checks.uninformative import uninformative_rows
+    from measurebayes.inference.results import model_of
 
+    model_of(fit)  # says in words when `fit` is no fit
     return table([*convergence(fit), *predictive(fit, **options), *uninformative_rows(fit)])
 
 

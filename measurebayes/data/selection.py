@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
 
 from measurebayes.data.build import task_weights
 from measurebayes.data.schema import POINTERS, validate
-from measurebayes.errors import InputError, did_you_mean, listed
+from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 
 def subset(
@@ -78,6 +78,13 @@ def _chosen(
 ) -> np.ndarray:
     if wanted is None:
         return np.ones(labels.size, dtype=bool)
+    if not isinstance(wanted, Iterable):
+        raise InputError(
+            f"{shown(wanted)}",
+            where=f"argument {kind!r}",
+            expected="a label, or a list of labels",
+            remedy=f"{kind}=[...]",
+        )
     names = [wanted] if isinstance(wanted, str) else [str(name) for name in wanted]
     present = set((labels if known is None else known).tolist())
     if present <= {""}:
