@@ -5,6 +5,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from arviz_stats.base import array_stats
 from scipy import stats
 
@@ -15,7 +16,7 @@ from measurebayes.checks.mixing import mixing
 from measurebayes.checks.order_restricted import STARTS, restricted, sample
 from measurebayes.errors import InputError
 
-quick = functools.partial(mb.conjoint_table, tables=40, replicates=0)
+quick = functools.partial(mb.conjoint_table, tables=40, replicates=0, progress=False)
 
 
 def increasing(p):
@@ -372,13 +373,36 @@ def changed(which, value):
         (changed(0, np.inf), {}, "not counts"),
         (changed(0, np.nan), {}, "missing"),
         (changed(0, "ten"), {}, "not a table of numbers"),
+        (changed(0, "10"), {}, "text"),
+        (changed(0, True), {}, "true or false"),
+        (changed(1, np.datetime64("2020-01-01")), {}, "dates"),
+        ((GOOD[0], GOOD[1].astype(bool)), {}, "true or false"),
+        ((GOOD[0], pd.DataFrame(GOOD[1] > 0)), {}, "true or false"),
+        ((GOOD[0].astype(complex), GOOD[1]), {}, "complex numbers"),
+        ((GOOD[0].astype("M8[ns]"), GOOD[1]), {}, "dates"),
+        ((pd.DataFrame(GOOD[0].astype("M8[ns]")), GOOD[1]), {}, "dates"),
+        ((GOOD[0].astype("m8[s]"), GOOD[1]), {}, "durations"),
+        ((np.ma.masked_equal(GOOD[0], 10), GOOD[1]), {}, "masked entries"),
+        ((GOOD[0], list(np.ma.masked_equal(GOOD[1], 2))), {}, "masked entries"),
+        ((GOOD[0], GOOD[1] * np.eye(4)[::-1]), {}, 'extremes="keep"'),
         ((GOOD[0], np.zeros((4, 4))), {}, "always or never"),
         ((GOOD[0], np.zeros((4, 4))), {"extremes": "keep"}, "always or never"),
         ((pd.DataFrame(GOOD[0]), pd.DataFrame(GOOD[1]).add_prefix("c")), {}, "column labels"),
         (GOOD, {"order": "margin"}, "margins"),
         (GOOD, {"axioms": "triple"}, "axioms"),
         (GOOD, {"extremes": "drop"}, "extremes"),
+        (GOOD, {"axioms": ["single"]}, "axioms"),
+        (GOOD, {"order": None}, "order"),
         (GOOD, {"tables": 0}, "tables"),
+        *[
+            (GOOD, {name: value}, f"{name} is")
+            for name in ("seed", "tables", "level", "replicates", "chains", "draws")
+            for value in (None, "a", [1], True, -1, np.nan, np.array([2, 3]))
+        ],
+        *[
+            (GOOD, {name: 100.5}, f"{name} is")
+            for name in ("seed", "tables", "level", "replicates", "chains", "draws")
+        ],
         (GOOD, {"level": 1.0}, "level"),
         (GOOD, {"replicates": -1}, "replicates"),
         (GOOD, {"chains": 1}, "chains"),
@@ -390,6 +414,56 @@ def test_bad_input_is_refused_with_a_remedy(tables, options, message):
         mb.conjoint_table(*tables, **options)
     assert raised.value.remedy
     assert raised.value.where
+
+
+def test_keeping_extremes_is_no_remedy_where_nothing_can_be_judged():
+    for options in ({}, {"extremes": "keep"}):
+        with pytest.raises(InputError, match="every cell of the table") as raised:
+            mb.conjoint_table(GOOD[0], GOOD[0] * (GOOD[1] > 3), **options)
+        assert "keep" not in raised.value.remedy
+    # one cell of a hundred that can be judged, not in the table that is chosen
+    trials, successes = np.full((10, 10), 10), np.zeros((10, 10), int)
+    successes[9, 9] = 5
+    with pytest.raises(InputError, match="in the 1 3 x 3 tables chosen") as raised:
+        mb.conjoint_table(trials, successes, extremes="keep", tables=1)
+    assert "larger number of tables" in raised.value.remedy
+
+
+def test_arrays_of_any_kind_of_number_are_read():
+    trials, successes = GOOD
+    masked = np.ma.masked_array(trials)  # nothing is masked
+    for n, s in (
+        (masked, successes),
+        (pd.DataFrame(trials).astype("Int64"), pd.DataFrame(successes, dtype=object)),
+        (trials.tolist(), successes.astype(np.float32)),
+        (xr.DataArray(trials), successes.astype(np.uint8)),
+    ):
+        found = read(n, s)
+        np.testing.assert_array_equal(found.trials, trials)
+        np.testing.assert_array_equal(found.successes, successes)
+
+
+def test_result_is_shown_in_a_few_lines():
+    result = mb.conjoint_table(*GOOD, tables=3, replicates=2, draws=100)
+    assert str(result) == repr(result)
+    assert len(str(result).splitlines()) <= 6
+    assert f"{result.flagged:.3f}" in str(result)
+    assert f"{result.expected:.3f}" in str(result)
+    assert f"{result.p:.3g}, of 2 replicates" in str(result)
+    assert "3 of 16" in str(result)
+    assert "no replicate was asked for" in str(quick(*GOOD, tables=1, draws=100))
+
+
+def test_progress_is_shown_on_standard_error_only(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    shown = mb.conjoint_table(*GOOD, tables=3, replicates=2, draws=100)
+    out, err = capsys.readouterr()
+    assert "3 x 3 tables" in err
+    assert "Replicates" in err
+    assert not out
+    hidden = mb.conjoint_table(*GOOD, tables=3, replicates=2, draws=100, progress=False)
+    assert capsys.readouterr() == ("", "")
+    assert shown.summary() == hidden.summary()
 
 
 def test_errors_name_the_cells():

@@ -27,9 +27,18 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from measurebayes.checks.conjoint_tables import Chosen, Table, choose, read
+from measurebayes.checks.conjoint_tables import (
+    Chosen,
+    Table,
+    check_judged,
+    check_numbers,
+    check_options,
+    choose,
+    judged_cells,
+    read,
+)
 from measurebayes.checks.order_restricted import Restricted, below_observed, restricted
-from measurebayes.errors import InputError, did_you_mean, shown
+from measurebayes.checks.studies import Track, stages
 
 AXIOMS = ("single", "double")
 ORDERS = ("given", "margins")
@@ -45,7 +54,7 @@ class MixingWarning(UserWarning):
     """Chains of some 3 x 3 tables have not mixed."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConjointTable(Mapping[str, Any]):
     """Result of `conjoint_table`; its attributes are its items as well: ``result["flagged"]``.
 
@@ -109,6 +118,22 @@ class ConjointTable(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(fields(self))
 
+    def __repr__(self) -> str:
+        """What was found, in a few lines."""
+        chance = f"{self.expected:.3f} ({self.expected_low:.3f} to {self.expected_high:.3f})"
+        if np.isnan(self.expected):
+            asked = len(self.replicates) > 0
+            chance = "not known: no replicate " + ("could be judged" if asked else "was asked for")
+        lines = [
+            f"cells flagged     {self.flagged:.3f}",
+            f"expected          {chance}",
+            f"p                 {self.p:.3g}, of {len(self.replicates)} replicates",
+            f"3 x 3 tables      {self.tables:,} of {self.eligible:,}, {self.unmixed} not mixed",
+            f'tested            axioms="{self.axioms}", order="{self.order}", '
+            f'extremes="{self.extremes}"',
+        ]
+        return "\n".join(lines)
+
     def summary(self) -> dict[str, Any]:
         """Numbers and choices for JSON: everything but `cells` and `replicates`."""
         left_out = ("cells", "replicates")
@@ -129,7 +154,7 @@ class _Test(NamedTuple):
 
     def choose(self, table: Table, number: int, rng: np.random.Generator) -> Chosen:
         """Choose 3 x 3 tables; none where no cell can be judged."""
-        judged = _judged(table.trials, table.successes)
+        judged = judged_cells(table.trials, table.successes)
         usable = np.full_like(judged, judged.any()) if self.extremes == "keep" else judged
         return choose(usable, number, rng)
 
@@ -138,7 +163,7 @@ class _Test(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """How often each cell was judged, and the share of flags among these (NaN for never)."""
         tail = (1 - self.level) / 2
-        judged = _judged(chosen.of(table.trials), chosen.of(table.successes))
+        judged = judged_cells(chosen.of(table.trials), chosen.of(table.successes))
         flags = judged & ((below <= tail) | (below >= 1 - tail))
         times = chosen.onto(judged.astype(float), table.trials.shape)
         return times, _divide(chosen.onto(flags.astype(float), times.shape), times)
@@ -156,6 +181,7 @@ def conjoint_table(
     replicates: int = 100,
     chains: int = 4,
     draws: int = 500,
+    progress: bool = True,
 ) -> ConjointTable:
     """Test a complete table of counts for the cancellation axioms, 3 x 3 at a time.
 
@@ -184,6 +210,8 @@ def conjoint_table(
     chains, draws : int
         Chains of each 3 x 3 table, and draws of each chain. Tables that have not mixed are sampled
         again for longer.
+    progress : bool
+        Show a progress bar on standard error.
 
     Returns
     -------
@@ -192,30 +220,26 @@ def conjoint_table(
     Raises
     ------
     InputError
-        The table is not complete or not of counts, an option is unknown, or no 3 x 3 table can
-        be judged.
+        The table is not complete or not of counts, an argument can't be used, or no 3 x 3 table
+        can be judged.
 
     Warns
     -----
     MixingWarning
         The chains of some 3 x 3 tables have not mixed, even after longer runs.
     """
-    test = _Test(tables, axioms, order, extremes, level)
-    _check_options(axioms=(axioms, AXIOMS), order=(order, ORDERS), extremes=(extremes, EXTREMES))
-    _check_numbers(tables, level, replicates, chains, draws)
-    given = read(trials, successes)
-    table = test.ordered(given)
+    check_options(axioms=(axioms, AXIOMS), order=(order, ORDERS), extremes=(extremes, EXTREMES))
+    check_numbers(seed, tables, level, replicates, chains, draws)
+    test = _Test(tables, axioms, order, extremes, float(level))
+    table = test.ordered(read(trials, successes))
     chosen = test.choose(table, tables, np.random.default_rng([seed, _CHOICE]))
-    if not chosen.eligible:
-        raise InputError(
-            "every 3 x 3 table has a cell that always or never succeeded",
-            where="successes",
-            expected="3 rows and 3 columns with proportions between 0 and 1",
-            remedy='pass extremes="keep", or merge rows or columns so that cells have more trials',
-        )
     n, s = chosen.of(table.trials), chosen.of(table.successes)
-    rng = np.random.default_rng([seed, _POSTERIOR])
-    posterior = restricted(n, s, rng, axioms == "double", level, chains, draws)
+    check_judged(table, n, s, extremes)
+    with stages(progress, "3 x 3 tables", "Replicates") as (of_tables, of_replicates):
+        rng = np.random.default_rng([seed, _POSTERIOR])
+        posterior = restricted(n, s, rng, axioms == "double", level, chains, draws, track=of_tables)
+        rng = np.random.default_rng([seed, _REFERENCE])
+        simulated = _replicates(table, rng, replicates, test, of_replicates)
     unmixed = int((~posterior.mixed).sum())
     if unmixed:
         warnings.warn(
@@ -225,7 +249,6 @@ def conjoint_table(
             stacklevel=2,
         )
     cells = _cells(table, chosen, posterior, test)
-    simulated = _replicates(table, np.random.default_rng([seed, _REFERENCE]), replicates, test)
     known = cells[cells["times"] > 0]
     flagged = float(known["flagged"].mean())
     return ConjointTable(
@@ -240,50 +263,16 @@ def conjoint_table(
         axioms=axioms,
         order=order,
         extremes=extremes,
-        level=level,
-        seed=seed,
+        level=float(level),
+        seed=int(seed),
     )
-
-
-def _check_options(**options: tuple[str, tuple[str, ...]]) -> None:
-    for name, (value, choices) in options.items():
-        if value not in choices:
-            raise InputError(
-                f"{name} is {shown(value)}",
-                where=name,
-                expected="one of " + ", ".join(f'"{choice}"' for choice in choices),
-                remedy=did_you_mean(str(value), choices) or f'pass {name}="{choices[0]}"',
-            )
-
-
-def _check_numbers(tables: int, level: float, replicates: int, chains: int, draws: int) -> None:
-    ranges = {
-        "tables": (tables, tables >= 1, "at least 1", 500),
-        "level": (level, 0 < level < 1, "between 0 and 1", 0.95),
-        "replicates": (replicates, replicates >= 0, "at least 0", 100),
-        "chains": (chains, chains >= 2, "at least 2, to see whether they agree", 4),
-        "draws": (draws, draws >= 100, "at least 100", 500),
-    }
-    for name, (value, good, expected, usual) in ranges.items():
-        if not good:
-            raise InputError(
-                f"{name} is {shown(value)}",
-                where=name,
-                expected=expected,
-                remedy=f"pass {name}={usual}",
-            )
-
-
-def _judged(trials: np.ndarray, successes: np.ndarray) -> np.ndarray:
-    """Whether the observed proportion is neither 0 nor 1."""
-    return (successes > 0) & (successes < trials)
 
 
 def _cells(table: Table, chosen: Chosen, posterior: Restricted, test: _Test) -> pd.DataFrame:
     """`ConjointTable.cells`."""
     times, share = test.flag_shares(table, chosen, posterior.below)
     rows, columns = np.indices(table.trials.shape)
-    judged = _judged(chosen.of(table.trials), chosen.of(table.successes))
+    judged = judged_cells(chosen.of(table.trials), chosen.of(table.successes))
     values = {
         "row": [table.rows[i] for i in rows.ravel()],
         "column": [table.columns[j] for j in columns.ravel()],
@@ -317,7 +306,9 @@ def _divide(total: np.ndarray, times: np.ndarray) -> np.ndarray:
     return np.divide(total, times, out=np.full(total.shape, np.nan), where=times > 0)
 
 
-def _replicates(table: Table, rng: np.random.Generator, number: int, test: _Test) -> np.ndarray:
+def _replicates(
+    table: Table, rng: np.random.Generator, number: int, test: _Test, track: Track
+) -> np.ndarray:
     """`flagged` of tables simulated from the additive model, shape (number,)."""
     # in the order that is tested: an order that the data contradict is not part of the reference
     by_row, by_column = table.ordered_effects()
@@ -331,7 +322,7 @@ def _replicates(table: Table, rng: np.random.Generator, number: int, test: _Test
         return np.full(number, np.nan)
     n = np.concatenate([choice.of(replicate.trials) for replicate, choice in pairs])
     s = np.concatenate([choice.of(replicate.successes) for replicate, choice in pairs])
-    below = below_observed(n, s, rng, test.axioms == "double")
+    below = below_observed(n, s, rng, test.axioms == "double", track=track)
     ends = np.cumsum([len(choice.rows) for choice in chosen])
     results = np.full(number, np.nan)
     for i, part in enumerate(np.split(below, ends[:-1])):

@@ -1,8 +1,9 @@
-"""The table of counts that `measurebayes.conjoint_table` tests, and the 3 x 3 tables out of it."""
+"""What `measurebayes.conjoint_table` takes: a table of counts, 3 x 3 out of it, other arguments."""
 
 from __future__ import annotations
 
 from itertools import combinations
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,13 @@ from scipy.optimize import isotonic_regression
 
 from measurebayes.classical.additive import fit_additive
 from measurebayes.classical.counts import RIDGE_SD, Counts
-from measurebayes.errors import MAX_LISTED, InputError, shown
+from measurebayes.errors import MAX_LISTED, InputError, did_you_mean, shown
 
+# Kinds of NumPy's types that turn into numbers without a word, or with a warning
+NO_NUMBERS = {
+    "b": "true or false", "c": "complex numbers", "m": "durations", "M": "dates", "U": "text",
+    "S": "text", "V": "records",
+}  # fmt: skip
 MOST_TRIALS = 10**9  # of a cell; beyond, proportions near 0 or 1 are lost to rounding
 
 
@@ -125,15 +131,31 @@ def read(trials: Any, successes: Any) -> Table:
     return Table(n, s, rows, columns)
 
 
+def _other_than_numbers(values: Any) -> str:
+    """Say what a table holds that is no number, though NumPy would make one of it."""
+    parts = (values, *values) if isinstance(values, list | tuple) else (values,)
+    if any(np.ma.is_masked(part) for part in parts):
+        return "masked entries"
+    held = values.dtypes if isinstance(values, pd.DataFrame) else [np.asarray(values).dtype]
+    kinds = {getattr(dtype, "kind", "O") for dtype in held}
+    if "O" in kinds:
+        entries = np.asarray(values, dtype=object).ravel()
+        kinds |= {np.asarray(entry).dtype.kind for entry in entries}
+    return ", ".join(words for kind, words in NO_NUMBERS.items() if kind in kinds)
+
+
 def _counts(values: Any, name: str) -> np.ndarray:
     try:
+        if found := _other_than_numbers(values):
+            raise TypeError(f"it holds {found}")
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} is not a table of numbers ({shown(str(error))})",
             where=name,
             expected="whole numbers by row and column",
-            remedy="pass a two-dimensional array or data frame of counts, labels in its index",
+            remedy="pass a two-dimensional array or data frame of counts, labels in its index, "
+            "without rows and columns that have holes",
         ) from error
     if numbers.ndim != 2:
         raise InputError(
@@ -269,3 +291,66 @@ def _subset(rank: np.ndarray, largest: int) -> np.ndarray:
     rank = rank - triples[high]
     middle = np.searchsorted(pairs, rank, side="right") - 1
     return np.stack([rank - pairs[middle], middle, high], axis=1)
+
+
+def judged_cells(trials: np.ndarray, successes: np.ndarray) -> np.ndarray:
+    """Whether the observed proportion is neither 0 nor 1."""
+    return (successes > 0) & (successes < trials)
+
+
+def check_options(**options: tuple[str, tuple[str, ...]]) -> None:
+    """Test arguments that are one of several words: name=(word, choices)."""
+    for name, (value, choices) in options.items():
+        if not isinstance(value, str) or value not in choices:
+            raise InputError(
+                f"{name} is {shown(value)}",
+                where=name,
+                expected="one of " + ", ".join(f'"{choice}"' for choice in choices),
+                remedy=did_you_mean(str(value), choices) or f'pass {name}="{choices[0]}"',
+            )
+
+
+def check_numbers(
+    seed: Any, tables: Any, level: Any, replicates: Any, chains: Any, draws: Any
+) -> None:
+    """Test the numbers of `conjoint_table`."""
+    if isinstance(level, bool) or not isinstance(level, float | Real) or not 0 < float(level) < 1:
+        raise _no_number("level", level, "a number between 0 and 1", 0.95)
+    least = {
+        "seed": (seed, 0, "at least 0", 1),
+        "tables": (tables, 1, "at least 1", 500),
+        "replicates": (replicates, 0, "at least 0", 100),
+        "chains": (chains, 2, "at least 2, to see whether they agree", 4),
+        "draws": (draws, 100, "at least 100", 500),
+    }
+    for name, (value, smallest, expected, usual) in least.items():
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not whole or value < smallest:
+            raise _no_number(name, value, f"a whole number of {expected}", usual)
+
+
+def _no_number(name: str, value: Any, expected: str, usual: float) -> InputError:
+    return InputError(
+        f"{name} is {shown(value)}", where=name, expected=expected, remedy=f"pass {name}={usual}"
+    )
+
+
+def check_judged(table: Table, n: np.ndarray, s: np.ndarray, extremes: str) -> None:
+    """Refuse 3 x 3 tables, trials `n` and successes `s`, none of which has a cell to judge."""
+    if judged_cells(n, s).any():
+        return
+    more = "merge rows or columns so that cells have more trials"
+    if not judged_cells(table.trials, table.successes).any():
+        what = "every cell of the table always or never succeeded"
+    elif extremes == "skip":
+        what = "every 3 x 3 table has a cell that always or never succeeded"
+        more = f'pass extremes="keep", or {more}'
+    else:
+        what = f"in the {len(n)} 3 x 3 tables chosen every cell always or never succeeded"
+        more = f"pass a larger number of tables, or {more}"
+    raise InputError(
+        what,
+        where="successes",
+        expected="proportions between 0 and 1 in 3 rows and 3 columns",
+        remedy=more,
+    )

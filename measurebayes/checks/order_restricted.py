@@ -36,9 +36,7 @@ of neighbours in the order of the nine values is shifted as a whole after each s
 step too. Such shifts keep the order of the nine values, on which alone the axioms depend. And where
 the data contradict double cancellation, the posterior has a peak for each of the three
 differences that may have the odd sign. A Metropolis step that lets two differences trade places
-leads from one peak to another.
-
-All tables and chains advance together as columns of arrays of shape (9, table * chain).
+leads from one peak to another. Tables and chains advance together as columns of arrays (9, column).
 
 References
 ----------
@@ -49,26 +47,26 @@ References
 .. [3] Neal (2003). Slice sampling. Annals of Statistics 31(3). doi:10.1214/aos/1056562461
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from measurebayes.checks.mixing import mixing
+from measurebayes.checks.studies import Track, untracked
 
 CELLS = 9  # cell 3 i + j is row i, column j
 # (k, l) stands for the difference p[k] - p[l]; the three never have all the same sign
 PAIRS = ((1, 3), (5, 7), (6, 2))
 # Orders of the nine cells in which increasing values satisfy both axioms. Chains start from
 # different ones, so that R-hat notices chains that can't change their order.
-STARTS = np.array(
-    [
-        [0, 1, 2, 3, 4, 5, 6, 7, 8],
-        [0, 3, 6, 1, 4, 7, 2, 5, 8],
-        [0, 3, 1, 6, 4, 2, 7, 5, 8],
-        [0, 1, 3, 2, 4, 6, 5, 7, 8],
-    ]
-)
+STARTS = np.array([
+    [0, 1, 2, 3, 4, 5, 6, 7, 8],
+    [0, 3, 6, 1, 4, 7, 2, 5, 8],
+    [0, 3, 1, 6, 4, 2, 7, 5, 8],
+    [0, 1, 3, 2, 4, 6, 5, 7, 8],
+])  # fmt: skip
 RHAT_LIMIT = 1.05  # the runs are short, and R-hat of a short run is noisy
 ESS_LEAST = 100.0
 LONGER = 4  # times as many sweeps for the tables that have not mixed,
@@ -137,6 +135,7 @@ def sample(
     draws: int = 500,
     warmup: int = 200,
     thin: int = 1,
+    track: Track = untracked,
 ) -> np.ndarray:
     """Draw from the restricted posterior of every table.
 
@@ -153,6 +152,8 @@ def sample(
         Sweeps before the first draw is kept.
     thin : int
         Sweeps for each draw kept.
+    track
+        Shows how far the sweeps are.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def sample(
     kept = np.empty((draws, *state.x.shape))
     # log(0) can only come from a proposal on the very edge of the unit interval: it is refused
     with np.errstate(divide="ignore", invalid="ignore"):
-        for sweep in range(warmup + draws * thin):
+        for sweep in track(range(warmup + draws * thin)):
             for cell in range(CELLS):
                 _move_cell(state, cell, double)
             _shift_run(state)
@@ -310,12 +311,13 @@ def restricted(
     draws: int = 500,
     warmup: int = 200,
     retries: int = RETRIES,
+    track: Track = untracked,
 ) -> Restricted:
     """Summarise the restricted posterior of every table.
 
     Parameters
     ----------
-    trials, successes, rng, double, chains, draws, warmup
+    trials, successes, rng, double, chains, draws, warmup, track
         As in `sample`.
     level : float
         Probability inside the central interval.
@@ -327,44 +329,41 @@ def restricted(
     -------
     Restricted
     """
-    found = _once(trials, successes, rng, double, level, chains, draws, warmup, 1)
+    once = partial(_once, rng, double, level, chains, draws, track)
+    found = once(warmup, 1, trials, successes)
     for retry in range(1, retries + 1):
         again = np.flatnonzero(~found.mixed)
         if not again.size:
             break
         thin = LONGER**retry
-        better = _once(
-            trials[again], successes[again], rng, double, level, chains, draws, warmup * thin, thin
-        )
+        better = once(warmup * thin, thin, trials[again], successes[again])
         for old, new in zip(found, better, strict=True):
             old[again] = new
     return found
 
 
 def _once(
-    trials: np.ndarray,
-    successes: np.ndarray,
     rng: np.random.Generator,
     double: bool,
     level: float,
     chains: int,
     draws: int,
+    track: Track,
     warmup: int,
     thin: int,
+    trials: np.ndarray,
+    successes: np.ndarray,
 ) -> Restricted:
     """`restricted` without a second try, a block of tables at a time."""
     step = max(1, DRAWS_AT_ONCE // (CELLS * chains * draws))
     tails = [(1 - level) / 2, (1 + level) / 2]
     blocks = []
     for start in range(0, len(trials), step):
-        at = slice(start, start + step)
-        n, s = trials[at], successes[at]
-        kept = sample(n, s, rng, double, chains, draws, warmup, thin)
-        kept = np.ascontiguousarray(kept)
+        n, s = trials[start : start + step], successes[start : start + step]
+        kept = np.ascontiguousarray(sample(n, s, rng, double, chains, draws, warmup, thin, track))
         rhat, ess = mixing(kept)
         flat = kept.reshape(len(n), CELLS, -1)
-        below = (flat < (s / n)[..., None]).mean(axis=-1)
-        mean = flat.mean(axis=-1)
+        below, mean = (flat < (s / n)[..., None]).mean(axis=-1), flat.mean(axis=-1)
         low, high = np.quantile(flat, tails, axis=-1, overwrite_input=True)
         blocks.append(Restricted(mean, low, high, below, rhat, ess))
     return Restricted(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
@@ -377,12 +376,13 @@ def below_observed(
     double: bool = True,
     draws: int = 240,
     warmup: int = 60,
+    track: Track = untracked,
 ) -> np.ndarray:
     """Posterior probability of being below the observed proportion, from one short chain a table.
 
     Parameters
     ----------
-    trials, successes, rng, double, draws, warmup
+    trials, successes, rng, double, draws, warmup, track
         As in `sample`.
 
     Returns
@@ -394,6 +394,6 @@ def below_observed(
     shares = [np.empty((0, CELLS))]
     for start in range(0, len(trials), step):
         n, s = trials[start : start + step], successes[start : start + step]
-        kept = sample(n, s, rng, double, 1, draws, warmup)
+        kept = sample(n, s, rng, double, 1, draws, warmup, 1, track)
         shares.append((kept < (s / n)[..., None, None]).mean(axis=(2, 3)))
     return np.concatenate(shares)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+Track = Callable[[range], Iterable[int]]  # passes numbers on and shows how far they are
+
+
+def untracked(steps: range) -> Iterable[int]:
+    """Pass numbers on and show nothing."""
+    return steps
 
 
 def run_tasks[Task, Result](
@@ -73,3 +86,26 @@ def _tracked[T](done: Iterator[T], total: int, title: str, progress: bool) -> It
     from rich.progress import track
 
     yield from track(done, title, total=total, console=Console(stderr=True))
+
+
+@contextmanager
+def stages(show: bool, *titles: str) -> Iterator[list[Track]]:
+    """Show a bar for each stage on standard error while the block runs; give what moves each.
+
+    A stage that passes on several ranges, one after another, begins its bar again with each.
+    """
+    if not show:
+        yield [untracked for _ in titles]
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+
+        def track(bar: TaskID, steps: range) -> Iterator[int]:
+            progress.reset(bar, total=len(steps))
+            for step in steps:
+                yield step
+                progress.advance(bar)
+
+        yield [partial(track, progress.add_task(title, total=None)) for title in titles]
