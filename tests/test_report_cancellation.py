@@ -153,10 +153,13 @@ def test_nothing_to_draw_is_said(kept):
 
 def test_finding_sorts_explanations_by_p(broken):
     p = {"one": 0.01, "two": 0.2, "three": 0.05, "four": 0.99}
-    expected = {n: {**broken.expected["rasch_ml"], "p": value} for n, value in p.items()}
+    some = {**broken.expected["rasch_ml"], "replicates": 500}
+    expected = {n: {**some, "p": value} for n, value in p.items()}
     words = finding(dataclasses.replace(broken, expected=expected))
-    assert "more than expected under one and three (p at most 0.05)" in words
-    assert "no more than expected under two and four." in words
+    assert (
+        "that is more than noise makes likely under one (p = 0.010) and three (p = 0.050)" in words
+    )
+    assert "within what noise makes likely under two (p = 0.200) and four (p = 0.990)." in words
     violations, cases = broken.observed["violations"], broken.observed["cases"]
     assert words.startswith(f"{violations} of {cases} cases (")
 
@@ -188,7 +191,7 @@ def test_a_fit_of_other_data_is_named_and_left_out(fits):
     ("design", "words"),
     [
         ({"agents": 2, "tasks": 24}, "2 agents; needed: at least 3"),
-        ({"agents": 8, "tasks": 2, "saturated": False}, "No case of double cancellation"),
+        ({"agents": 8, "tasks": 2, "saturated": False}, "2 bands; needed: at least 3"),
         ({"agents": 201, "tasks": 6, "attempts": 1}, "201 agents; needed: at most 200"),
         ({"agents": 5, "tasks": 6, "attempts": 1}, "No case of double cancellation can be judged"),
     ],
@@ -226,7 +229,7 @@ def test_names_in_the_section_are_escaped(written):
 
 def test_an_unconverged_explanation_is_marked(written, fits):
     part = section(Page(written))
-    assert "bad (not converged)" in part
+    assert "bad (not converged; p" in part
     assert "bad \u2717 not converged" in part
     assert f"{EVIL} (not converged)" not in part
     label = plot_cancellation(usual_check(fits)).axes[0].get_yticklabels()

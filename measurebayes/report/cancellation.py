@@ -8,7 +8,7 @@ import numpy as np
 
 from measurebayes.errors import InputError
 from measurebayes.report import figure as look
-from measurebayes.report.quantity import doubtful
+from measurebayes.report.quantity import doubtful, ordered, p_of
 from measurebayes.report.text import folded, number, shortened
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plot_cancellation(result: Cancellation) -> Any:
     """
     observed = 100 * float(result.observed["rate"])
     rates = {name: 100 * x[np.isfinite(x)] for name, x in result.replicated.items()}
-    names = sorted((n for n in rates if len(rates[n])), key=lambda name: rates[name].mean())
+    names = [name for name in ordered(result) if len(rates.get(name, ()))]
     if not np.isfinite(observed) or not names:
         raise InputError(
             "no case of the axiom to judge" if not np.isfinite(observed) else "no explanation",
@@ -52,7 +52,8 @@ def plot_cancellation(result: Cancellation) -> Any:
             expected="a check with cases and an explanation at least",
             remedy="mb.cancellation(runs, against=['rasch_ml'], min_attempts=10)",
         )
-    figure, axes = look.new_figure(1.3 + 2 * look.ROW * max(len(names), 2))
+    lines = 3 if any(doubtful(result.expected[name]) for name in names) else 2
+    figure, axes = look.new_figure(1.3 + lines * look.ROW * max(len(names), 2))
     panel = axes[0, 0]
     for row, name in enumerate(names):
         _strip(panel, row, rates[name], first=row == 0)
@@ -78,9 +79,8 @@ def _short(names: list[str]) -> Any:
 
 def _row_label(result: Cancellation, name: str, text: str) -> str:
     values = result.expected[name]
-    p = f"p = {values['p']:.3f}" if values["p"] > 0.001 else "p \u2264 0.001"
     doubt = "\nnot converged" if doubtful(values) else ""
-    return f"{text}\n{p}{doubt}"
+    return f"{text}\n{p_of(values)}{doubt}"
 
 
 def _strip(panel: Any, row: int, rates: np.ndarray, first: bool) -> None:
@@ -215,16 +215,16 @@ def _arrow(panel: Any, first: str, second: str, holds: bool) -> None:
     panel.text(
         *(start + end) / 2,
         "\u2265" if holds else "<",
-        fontsize=look.FONT + (3 if holds else 6),
-        fontweight="bold",
-        color="white" if holds else look.VERMILION,
+        fontsize=look.FONT + 8,  # small signs on a slanted line look slanted themselves
+        color=look.INK,
+        rotation=0,
         ha="center",
-        va="center",
+        va="center_baseline",
         bbox={
-            "boxstyle": "circle,pad=0.16",
-            "facecolor": colour if holds else "white",
+            "boxstyle": "circle,pad=0.12",
+            "facecolor": "white",
             "edgecolor": colour,
-            "linewidth": 1 if holds else 2.2,
+            "linewidth": 2.2,
         },
         zorder=5,
     )

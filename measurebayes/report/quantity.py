@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import xarray as xr
 
 from measurebayes.errors import InputError, MeasureBayesError
 from measurebayes.report.summary import data_of
-from measurebayes.report.text import number, shown
+from measurebayes.report.text import UNKNOWN, number, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from measurebayes.checks.cancellation import Cancellation
 
 BANDS = 6
-LEVEL = 0.05
 MOST, LEAST = 500, 100  # replicates of each explanation
 WORK = 2e7  # cells, or 25 times squared agents, that all replicates may have together
 MOST_AGENTS = 200  # of the check that a page makes by itself
 MOST_ROWS = 2000  # of a table on the page
+CUT_AT_RANDOM = ("human minutes", "difficulty")
+OTHER_CUTS = (
+    "Other cuts can decide otherwise (measurebayes cancellation --cuts 200; docs/cancellation.md)."
+)
 
 RULES = {
     "single": "an agent that does at least as well as another in one band does so in all bands, "
@@ -93,19 +97,52 @@ def finding(result: Cancellation) -> str:
     else:
         violations, cases = (number(result.observed[n], 0) for n in ("violations", "cases"))
         counts = f"{violations} of {cases} cases ({per_cent(rate)})"
-    words = {name: _with_doubt(name, values) for name, values in result.expected.items()}
-    rejected = [words[name] for name, values in result.expected.items() if values["p"] <= LEVEL]
-    others = [words[name] for name, values in result.expected.items() if values["p"] > LEVEL]
+    verdicts: dict[str, list[str]] = {"more than": [], "fewer than": [], "within what": []}
+    for name in ordered(result):
+        values = result.expected[name]
+        if not np.isfinite(values["p"]):  # no replicate has a case to judge
+            continue
+        verdicts[_verdict(values, rate)].append(_with_p(name, values))
+    said = [
+        f"{verdict} noise makes likely under {_and(names)}"
+        for verdict, names in verdicts.items()
+        if names
+    ]
     parts = [f"{counts} break {_axiom(result)}."]
-    if rejected:
-        parts.append(f"That is more than expected under {_and(rejected)} (p at most {LEVEL:g}).")
-    if others:
-        parts.append(f"It is no more than expected under {_and(others)}.")
-    return " ".join(parts)
+    if said and len(result.cuts):
+        parts.append(f"That is {'; '.join(said)}.")
+    elif said:
+        bands = f"{len(result.bands)} bands by {shown(result.by)}"
+        parts.append(f"At this cut into {bands} that is {'; '.join(said)}.")
+        parts.append(OTHER_CUTS if result.by in CUT_AT_RANDOM else "")
+    return " ".join(parts).strip()
 
 
-def _with_doubt(name: str, values: Mapping[str, Any]) -> str:
-    return shown(name) + (" (not converged)" if doubtful(values) else "")
+def ordered(result: Cancellation) -> list[str]:
+    """Return the names of the explanations by the rate that they expect, the lowest first."""
+    rates = {name: values["rate"] for name, values in result.expected.items()}
+    return sorted(rates, key=lambda name: (not np.isfinite(rates[name]), rates[name]))
+
+
+def _verdict(values: Mapping[str, Any], observed: float) -> str:
+    from measurebayes.checks.cancellation.result import LEVEL
+
+    if values["p"] <= LEVEL:
+        return "more than"
+    few = values["p"] >= 1 - LEVEL and observed < values["low"]
+    return "fewer than" if few else "within what"
+
+
+def _with_p(name: str, values: Mapping[str, Any]) -> str:
+    doubt = "not converged; " if doubtful(values) else ""
+    return f"{shown(name)} ({doubt}{p_of(values)})"
+
+
+def p_of(values: Mapping[str, Any]) -> str:
+    """Write the p value of an explanation: ``p = 0.037``, or ``p \u2264 0.002`` at its floor."""
+    from measurebayes.checks.cancellation.result import p_text
+
+    return p_text(values["p"], values["replicates"]) if np.isfinite(values["p"]) else UNKNOWN
 
 
 def doubtful(values: Mapping[str, Any]) -> bool:
@@ -126,11 +163,6 @@ def _and(names: Sequence[str]) -> str:
 def per_cent(value: Any) -> str:
     """Format a proportion in per cent with two decimals."""
     return f"{number(100 * float(value))}\u202f%"
-
-
-def p_text(value: float) -> str:
-    """Format a p value; replicates can't tell small ones apart."""
-    return number(value, 3) if not value <= 0.001 else "\u2264\u202f0.001"
 
 
 def left_out(result: Cancellation) -> str:
@@ -174,14 +206,15 @@ def quantity_context(
     triple, caption = _triple(result)
     return {
         "problem": "",
-        "finding": finding(result),
+        # A p value must not be broken over two lines.
+        "finding": re.sub(r"p ([=<\u2264]) (?=\d)", "p\u00a0\\1\u00a0", finding(result)),
         "axiom": _axiom(result),
         "rule": RULES[result.axiom],
         "by": result.by,
         "bands": len(result.bands),
         "observed": per_cent(result.observed["rate"]),
         "rows": _rows(result),
-        "names": list(result.expected),
+        "names": ordered(result),
         "others": others,
         "left_out": left_out(result),
         "figures": {"expected": _expected(result), "triple": triple},
@@ -199,10 +232,10 @@ def _rows(result: Cancellation) -> list[dict[str, Any]]:
             "doubtful": doubtful(values),
             "rate": per_cent(values["rate"]),
             "interval": f"{number(100 * values['low'])} to {per_cent(values['high'])}",
-            "p": p_text(values["p"]),
+            "p": p_of(values).removeprefix("p ").removeprefix("= "),
             "replicates": values["replicates"],
         }
-        for name, values in result.expected.items()
+        for name, values in ((name, result.expected[name]) for name in ordered(result))
     ]
 
 
@@ -260,13 +293,20 @@ def _tables(result: Cancellation) -> list[dict[str, Any]]:
         if len(table):
             heads = ["Tasks", "Attempts"] if key == "band" else []
             rows = table.join(result.bands[["tasks", "attempts"]]) if heads else table
-            found.append({"title": title, "key": key, "heads": heads, "rows": _cells(rows, key)})
+            found.append(
+                {
+                    "title": title,
+                    "key": key,
+                    "heads": heads,
+                    "rows": _cells(rows, key, ordered(result)),
+                }
+            )
     return found
 
 
-def _cells(table: pd.DataFrame, key: str) -> list[dict[str, Any]]:
+def _cells(table: pd.DataFrame, key: str, names: Sequence[str]) -> list[dict[str, Any]]:
     counts = [n for n in ("tasks", "attempts", "cases", "violations") if n in table]
-    rates = [n for n in table if n == "rate" or str(n).startswith("expected ")]
+    rates = ["rate", *(f"expected {name}" for name in names)]
     return [
         {
             "name": row[key],
