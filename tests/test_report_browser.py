@@ -47,6 +47,9 @@ document.getElementById("f").onload = function () {{
     width: root.scrollWidth,
     sticking: all.filter(e => !inScroll(e) && e.getBoundingClientRect().right > {width} + 0.5)
       .map(e => e.tagName + "." + e.className).slice(0, 5),
+    clipped: [...view.querySelectorAll("table.tight, pre.equation")]
+      .map(e => e.tagName === "PRE" ? e : e.parentElement)
+      .filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 80)),
     scripts: view.scripts.length,
     alerted: view.title,
     base: size(view.body),
@@ -140,6 +143,11 @@ def test_nothing_sticks_out(measured):
     width, page, _ = measured
     assert page["sticking"] == []
     assert page["width"] <= width
+
+
+def test_equations_and_narrow_tables_need_no_scrolling(measured):
+    _, page, _ = measured
+    assert page["clipped"] == []
 
 
 def test_no_script_runs_and_the_console_is_silent(measured):

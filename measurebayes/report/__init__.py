@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from measurebayes.report.cancellation import plot_cancellation, plot_triple
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
-    from measurebayes.report.plots import plot_abilities, plot_difficulties, plot_wright
+    from measurebayes.report.plots import (
+        plot_abilities,
+        plot_difficulties,
+        plot_horizons,
+        plot_wright,
+    )
 
 __all__ = [
     "cite",
     "plot_abilities",
     "plot_cancellation",
     "plot_difficulties",
+    "plot_horizons",
     "plot_icc",
     "plot_predictive",
     "plot_ranks",
@@ -37,6 +43,7 @@ __all__ = [
 _PLOTS = {
     "plot_abilities": "measurebayes.report.plots",
     "plot_difficulties": "measurebayes.report.plots",
+    "plot_horizons": "measurebayes.report.plots",
     "plot_wright": "measurebayes.report.plots",
     "plot_icc": "measurebayes.report.curves",
     "plot_predictive": "measurebayes.report.curves",

@@ -16,6 +16,7 @@ from measurebayes.report.summary import (
     counts_table,
     data_of,
     draws_table,
+    has_each,
     interval_table,
     json_attribute,
     posterior_of,
@@ -221,8 +222,9 @@ def grouping(fit: xr.DataTree, by: str | None = None) -> Grouping:
     ----------
     fit : DataTree
     by : {"agent", "minutes", "difficulty"}, optional
-        Default: minutes where they are known for every attempted task, else difficulty. Bands hold
-        equal numbers of tasks; more than 40 agents are grouped by ability.
+        Default: minutes where they are known for every task, else difficulty. Bands hold equal
+        numbers of tasks. Agents are in the order of their ability, or else horizon, or else share
+        of successes; more than 40 are put into ten groups.
 
     Raises
     ------
@@ -255,7 +257,7 @@ def _one_decimal(value: float) -> str:
 
 def _by_agent(fit: xr.DataTree, data: xr.Dataset) -> Grouping:
     agent = data["agent_index"].values
-    means = interval_table(fit, "ability", "agent")["mean"].to_numpy()
+    means, by = _standing(fit)
     order = np.argsort(-means, kind="stable")
     place = np.empty(len(order), dtype=int)
     if len(order) <= MOST_LABELLED:
@@ -265,7 +267,16 @@ def _by_agent(fit: xr.DataTree, data: xr.Dataset) -> Grouping:
     for tenth, part in enumerate(parts):
         place[part] = tenth
     names = [f"tenth {tenth + 1}" for tenth in range(10)]
-    return Grouping(names, place[agent], "Agents by ability, ablest tenth first")
+    return Grouping(names, place[agent], f"Agents by {by}, best tenth first")
+
+
+def _standing(fit: xr.DataTree) -> tuple[np.ndarray, str]:
+    """Return what agents are put in order by, (agent,), and its name."""
+    for name, words in (("ability", "ability"), ("log2_horizon", "horizon")):
+        if has_each(fit, name, "agent"):
+            return interval_table(fit, name, "agent")["mean"].to_numpy(), words
+    rates = counts_table(data_of(fit), "agent")["rate"]
+    return rates.fillna(-1.0).to_numpy(), "share of successes"  # those without attempts last
 
 
 def _by_band(values: np.ndarray, task: np.ndarray, title: str, wording: Any) -> Grouping:

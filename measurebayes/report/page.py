@@ -74,7 +74,9 @@ def render(context: dict[str, Any]) -> str:
         named=named,
         words=lambda name: str(name).replace("_", " "),
     )
-    environment.globals.update(interval=text.interval, unit_of=text.unit_of)
+    environment.globals.update(
+        interval=text.interval, unit_of=text.unit_of, is_time=text.is_time, time_of=text.time_of
+    )
     return environment.get_template("report.html").render(context)
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 from measurebayes.report import figure as look
 from measurebayes.report.summary import counts_table, data_of, interval_table
-from measurebayes.report.text import shortened
+from measurebayes.report.text import shortened, time_of
 
 MOST_LABELLED = 40  # rows; with more, only the ends are labelled
 ENDS = 10  # labelled rows at each end
@@ -43,6 +43,64 @@ def plot_abilities(fit: xr.DataTree) -> Any:
     """
     table = interval_table(fit, "ability", "agent").assign(state="")
     return _intervals(table, "Ability (logits)", ("ablest", "least able"), "agents")
+
+
+def plot_horizons(fit: xr.DataTree) -> Any:
+    """Draw every agent's time horizon with its 50 % and 95 % intervals, longest first.
+
+    The axis is logarithmic; a week of work has 40 hours, a year 2000.
+
+    Parameters
+    ----------
+    fit : DataTree
+        A fit with ``log2_horizon`` (chain, draw, agent), the log2 of minutes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        The model has no horizon of each agent.
+    """
+    table = interval_table(fit, "log2_horizon", "agent").assign(state="")
+    figure = _intervals(table, "Horizon (human working time)", ("longest", "shortest"), "agents")
+    panel = figure.axes[-1]
+    marks = time_marks(*panel.get_xlim())
+    panel.set_xticks([at for at, _ in marks], [text for _, text in marks])
+    return figure
+
+
+# In minutes of work, the marks that say most first.
+TIME_MARKS = (
+    {1 / 60: "1 s", 1: "1 min", 60: "1 h", 480: "8 h", 2400: "1 week", 120_000: "1 year"},
+    {1 / 6: "10 s", 10: "10 min", 10_000: "1 month", 1 / 60_000: "1 ms", 1_200_000: "10 years"},
+    {m / 60: f"{m} s" for m in (2, 5, 20, 30)} | {m: f"{m} min" for m in (2, 5, 20, 30)},
+    {60 * h: f"{h} h" for h in (2, 4)} | {4800: "2 weeks"},
+)
+
+
+def time_marks(low: float, high: float, most: int = 5) -> list[tuple[float, str]]:
+    """Return marks of a logarithmic axis of times: their places and words.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the axis, the log2 of minutes.
+    most : int
+        About how many there is room for.
+    """
+    found: dict[float, str] = {}
+    for level in TIME_MARKS:
+        for minutes, words in level.items():
+            at = float(np.log2(minutes))
+            far = all(abs(at - other) * most >= high - low for other in found)
+            if low <= at <= high and far:
+                found[at] = words
+    if len(found) < 2:
+        found = {float(at): time_of(at) for at in np.linspace(low, high, 4)[1:3]}
+    return sorted(found.items())
 
 
 def plot_difficulties(fit: xr.DataTree) -> Any:

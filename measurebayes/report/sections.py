@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,20 @@ from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
 from measurebayes.report.compared import comparison_context
 from measurebayes.report.figure import to_svg
+from measurebayes.report.priors import priors_context
 from measurebayes.report.quantity import quantity_context
 from measurebayes.report.summary import (
     counts_table,
     data_of,
     draws_table,
     first_ranks,
+    has_each,
     interval_table,
     json_attribute,
     model_words,
     posterior_of,
 )
-from measurebayes.report.text import interval, number, shown
+from measurebayes.report.text import interval, is_time, number, shown, time_of, times
 
 if TYPE_CHECKING:
     from measurebayes.checks.cancellation import Cancellation
@@ -111,12 +113,7 @@ def data_contexts(fits: Mapping[str, xr.DataTree]) -> list[dict[str, Any]]:
 
 def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame) -> dict[str, Any]:
     """Gather one model's part of the page."""
-    model, posterior = model_words(fit), posterior_of(fit)
-    has = {
-        "ability": posterior.get("ability", xr.DataArray(0)).dims,
-        "difficulty": posterior.get("difficulty", xr.DataArray(0)).dims,
-    }
-    abilities, difficulties = "agent" in has["ability"], "task" in has["difficulty"]
+    model = model_words(fit)
     worst = convergence.worst_parameters(fit)
     return {
         "id": f"model-{place}",
@@ -125,14 +122,13 @@ def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame)
         "sections": {head: _paragraphs(body) for head, body in model.sections.items()},
         "equation": model.equations,
         "options": ", ".join(f"{option} = {value}" for option, value in model.options.items()),
-        "priors": _priors(model.source, json_attribute(fit.attrs, "priors")),
+        "priors": priors_context(fit, model.source),
         "population": _scalars(fit),
-        "agents": _entries(fit, "agent", "ability"),
-        "tasks": _entries(fit, "task", "difficulty"),
-        "lead": _lead(fit) if abilities else "",
-        "figures": _figures(
-            name, fit, abilities, difficulties, list(worst["name"])[: convergence.RANKED]
-        ),
+        "agents": _entries(fit, "agent", ("ability", "log2_horizon")),
+        "tasks": _entries(fit, "task", ("difficulty",)),
+        "horizons": has_each(fit, "log2_horizon", "agent"),
+        "lead": _lead(fit) if has_each(fit, "ability", "agent") else "",
+        "figures": _figures(name, fit, list(worst["name"])[: convergence.RANKED]),
         "checks": [_check_row(row) for row in checks.to_dict("records")],
         "failures": _failures(fit, checks),
         "misfit": _misfit(checks),
@@ -176,20 +172,6 @@ def _misfit(checks: pd.DataFrame) -> list[str]:
     return [str(text) for text in others["text"]]
 
 
-def _priors(source: str, values: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return priors with their values in this fit and the comments of the model file."""
-    lines: dict[str, str] = {}
-    for line in source.splitlines():
-        code, _, comment = line.partition("#")
-        words = code.strip().split(":")
-        if comment and len(words) == 2 and words[0][:1] in {'"', "'"}:
-            lines.setdefault(words[0].strip("\"'"), comment.strip())
-    return [
-        {"name": name, "value": f"{value:g}", "meaning": lines.get(name, "")}
-        for name, value in values.items()
-    ]
-
-
 def _scalars(fit: xr.DataTree) -> list[dict[str, Any]]:
     posterior = posterior_of(fit)
     names = [str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw"}]
@@ -199,13 +181,11 @@ def _scalars(fit: xr.DataTree) -> list[dict[str, Any]]:
     return draws_table(draws, names).to_dict("records")  # type: ignore[return-value]
 
 
-def _entries(fit: xr.DataTree, dim: str, main: str) -> dict[str, Any]:
-    """Return the table of agents or tasks: every variable of that dim, sorted by the main one."""
-    data, posterior = data_of(fit), posterior_of(fit)
-    variables = [
-        str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw", dim}
-    ]
-    variables.sort(key=lambda name: name != main)
+def _entries(fit: xr.DataTree, dim: str, main: Sequence[str]) -> dict[str, Any]:
+    """Return the table of agents or tasks: every variable of that dim, sorted by a main one."""
+    data = data_of(fit)
+    variables = [str(n) for n in posterior_of(fit).data_vars if has_each(fit, str(n), dim)]
+    variables.sort(key=lambda name: name not in main)
     rows = counts_table(data, dim)
     rows["name"] = data[dim].values
     rows = rows.join(_labels_of(data, dim))
@@ -215,16 +195,32 @@ def _entries(fit: xr.DataTree, dim: str, main: str) -> dict[str, Any]:
         rows[f"{variable} interval"] = [
             interval(low, high) for low, high in zip(table["low95"], table["high95"], strict=True)
         ]
-    if variables:
-        rows = rows.sort_values(variables[0], ascending=False, kind="stable")
+        if is_time(variable):
+            rows[f"{variable} time"] = table["median"].map(time_of)
+            rows[f"{variable} times"] = list(map(times, table["low95"], table["high95"]))
+    column, order = _order(rows, dim, variables)
+    if column:
+        rows = rows.sort_values(column, ascending=False, kind="stable")
     extra = [column for column in ("family", "minutes", "released") if column in rows]
     return {
         "variables": variables,
+        "order": order,
         "extra": extra,
         "total": len(rows),
         "rows": rows.head(MOST_ROWS).to_dict("records"),
         "states": rows["state"].value_counts().drop("", errors="ignore").to_dict(),
     }
+
+
+def _order(rows: pd.DataFrame, dim: str, variables: Sequence[str]) -> tuple[str, str]:
+    """Return the column that a table is sorted by, the largest first, and the order in words."""
+    if variables:
+        return variables[0], f"by mean {variables[0].replace('_', ' ')}, highest first"
+    if dim == "task" and "minutes" in rows:
+        return "minutes", "by human time, longest first"
+    if dim == "agent":
+        return "rate", "by share of successes, highest first"
+    return "", "in the order of the data"
 
 
 def _labels_of(data: xr.Dataset, dim: str) -> pd.DataFrame:
@@ -267,12 +263,12 @@ def _chance(value: float) -> str:
     return "more than 0.99" if value > 0.99 else number(value)
 
 
-def _figures(
-    name: str, fit: xr.DataTree, abilities: bool, difficulties: bool, worst: list[str]
-) -> dict[str, str]:
+def _figures(name: str, fit: xr.DataTree, worst: list[str]) -> dict[str, str]:
     """Draw the figures that the model allows, as SVG by name."""
     agents, tasks = data_of(fit).sizes["agent"], data_of(fit).sizes["task"]
+    abilities, difficulties = has_each(fit, "ability", "agent"), has_each(fit, "difficulty", "task")
     both = abilities and difficulties
+    timed = bool(np.isfinite(data_of(fit)["human_minutes"].values).all())
     who = f"of model {name}"
     wanted: dict[str, tuple[bool, Callable[..., Any], str]] = {
         "abilities": (
@@ -280,6 +276,12 @@ def _figures(
             plots.plot_abilities,
             f"Abilities {who}: {agents} agents, ablest first, with {INTERVALS} in logits. The "
             "table below holds the numbers.",
+        ),
+        "horizons": (
+            has_each(fit, "log2_horizon", "agent"),
+            plots.plot_horizons,
+            f"Time horizons {who}: {agents} agents, longest first, with {INTERVALS} on a "
+            "logarithmic axis. The table below holds the numbers.",
         ),
         "difficulties": (
             difficulties,
@@ -300,13 +302,13 @@ def _figures(
             "logits.",
         ),
         "predictive_agents": (
-            abilities,
+            True,
             functools.partial(curves.plot_predictive, by="agent"),
             f"Predictive check {who} by agent: observed shares of success over intervals of "
             "replicated data.",
         ),
         "predictive_bands": (
-            difficulties,
+            timed or difficulties,
             curves.plot_predictive,
             f"Predictive check {who} by band of human time or difficulty: observed shares of "
             "success over intervals of replicated data.",

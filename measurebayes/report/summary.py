@@ -128,6 +128,12 @@ def json_attribute(attributes: Mapping[Any, Any], name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def has_each(fit: xr.DataTree, variable: str, dim: str) -> bool:
+    """Whether a model has a variable of each agent or task, and of nothing else."""
+    posterior = posterior_of(fit)
+    return variable in posterior and set(posterior[variable].dims) == {"chain", "draw", dim}
+
+
 def interval_table(fit: xr.DataTree, variable: str, dim: str) -> pd.DataFrame:
     """Summarise a variable (chain, draw, `dim`) of a posterior.
 
@@ -143,7 +149,7 @@ def interval_table(fit: xr.DataTree, variable: str, dim: str) -> pd.DataFrame:
         The model has no such variable.
     """
     posterior = posterior_of(fit)
-    if variable not in posterior or set(posterior[variable].dims) != {"chain", "draw", dim}:
+    if not has_each(fit, variable, dim):
         raise InputError(
             f"no variable {variable} of each {dim}",
             where=f"the posterior of model {fit.attrs.get('model', '')}",

@@ -163,15 +163,34 @@ def share(value: Any) -> str:
 
 
 def duration(minutes: Any) -> str:
-    """Format a duration given in minutes: ``4 s``, ``2.5 min``, ``16 h``."""
+    """Format a duration given in minutes: ``4 s``, ``2.5 min``, ``16 h``, ``2e+07 h``."""
     if minutes is None or not math.isfinite(float(minutes)):
         return UNKNOWN
     minutes = float(minutes)
+    if minutes < 0.001:
+        return f"{minutes * 60:.1g}\u202fs"
     if minutes < 1:
         return f"{_two_digits(minutes * 60)}\u202fs"
     if minutes < 60:
         return f"{_two_digits(minutes)}\u202fmin"
-    return f"{_two_digits(minutes / 60)}\u202fh"
+    hours = minutes / 60
+    return f"{_two_digits(hours) if hours < 1e6 else format(hours, '.0e')}\u202fh"
+
+
+def is_time(variable: str) -> bool:
+    """Whether a variable is the log2 of a time in minutes (and not, say, a spread of such)."""
+    unit = UNITS.get(variable)
+    return unit == "log2 minutes" and variable.startswith("log2_") and variable[-3:] != "_sd"
+
+
+def time_of(log2_minutes: Any) -> str:
+    """Format a time given as the log2 of its minutes."""
+    return duration(2.0 ** float(log2_minutes) if log2_minutes < 1000 else math.inf)
+
+
+def times(low: Any, high: Any) -> str:
+    """Format an interval of times given as the log2 of their minutes."""
+    return f"{time_of(low)} to {time_of(high)}"
 
 
 def _two_digits(value: float) -> str:
