@@ -330,6 +330,7 @@ def test_nothing_observed_and_nothing_expected_is_as_expected():
         (1 / 101, 100, "p \u2264 0.010"),
         (2 / 2001, 2000, "p = 0.001"),
         (0.0371, 500, "p = 0.037"),
+        (float("nan"), 9, "p unknown"),
         (1 / 10001, 10000, "p \u2264 0.0001"),
     ],
 )

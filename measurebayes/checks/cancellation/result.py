@@ -138,6 +138,8 @@ def _per_cent(value: float) -> str:
 
 def p_text(p: float, replicates: int) -> str:
     """Write a p value: ``p = 0.037``, or ``p ≤ 0.001`` where no replicate reaches the data."""
+    if np.isnan(p):
+        return "p unknown"
     if p <= 1 / (1 + replicates):
         return f"p \u2264 {_shortest(p)}"
     return f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
