@@ -87,7 +87,8 @@ class Additivity:
         if (self.comparison["converged"] < SETTLED).any():
             return [
                 words,
-                "Too few of the fits converged to draw a conclusion: take more draws.",
+                "Too few of the fits converged to draw a conclusion (measurebayes.check of each of "
+                "the fits says why).",
             ]
         if gap <= 2 * error:
             verdict = "That is within twice the error, so these data don't tell the two apart."
@@ -149,7 +150,8 @@ def additivity(
     by : {"minutes", "difficulty"}
         ``"minutes"``: human minutes; tasks without are left out. ``"difficulty"``: estimated by
         ``rasch_ml`` from a random half of the attempts of each cell; the surfaces are fitted to
-        the other half, so that no outcome counts twice.
+        the other half, so that no outcome counts twice. Tasks that were always or never solved in
+        the first half are left out: only a bound of their difficulty is known.
     subset : mapping, optional
         Passed to `measurebayes.subset`, e.g. ``{"source": "HCAST"}``.
     bands : int
@@ -237,8 +239,14 @@ def _placed(runs: xr.Dataset, by: str, seed: int) -> tuple[xr.Dataset, str | xr.
         )
     first, second = halves(runs, seed)
     difficulty = task_values(first, by)
-    tried = np.isin(np.arange(runs.sizes["task"]), first["task_index"].values)
-    difficulty = difficulty._replace(of_task=np.where(tried, difficulty.of_task, np.nan))
+    # Of a task that was never tried, always solved or never, only a bound of it is known.
+    counts = (
+        np.bincount(first["task_index"].values, first[name].values, runs.sizes["task"])
+        for name in ("attempts", "successes")
+    )
+    attempts, successes = counts
+    mixed = (successes > 0) & (successes < attempts)
+    difficulty = difficulty._replace(of_task=np.where(mixed, difficulty.of_task, np.nan))
     data, difficulty = with_value(second, difficulty)
     # The surfaces take log2 minutes: a difficulty in their place is a number of doublings.
     data = data.assign(human_minutes=("task", 2.0**difficulty.of_task))
