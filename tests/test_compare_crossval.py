@@ -112,3 +112,27 @@ def test_additivity_says_what_it_found_and_how_sure_it_is(tiny):
         "nothing is gained"
         in Additivity("minutes", table.set_axis(["additive", "monotone"]), spread, found, {}).text()
     )
+
+
+def test_difficulty_comes_from_the_first_half_of_the_attempts(metr):
+    from measurebayes.classical import estimate
+    from measurebayes.compare.additivity import _placed
+
+    data, place = _placed(metr, "difficulty", seed=4)
+    first, second = halves(metr, seed=4)
+    known = dict(
+        zip(
+            metr["task"].values.tolist(),
+            estimate("rasch_ml", first).parameters["difficulty"],
+            strict=True,
+        )
+    )
+    tasks = data["task"].values.tolist()
+    assert place.values == pytest.approx([known[task] for task in tasks])
+    assert np.log2(data["human_minutes"].values) == pytest.approx(place.values)
+    solved = first["successes"].groupby(first["task_index"]).sum()
+    tried = first["attempts"].groupby(first["task_index"]).sum()
+    mixed = metr["task"].values[((solved > 0) & (solved < tried)).values]
+    assert set(tasks) <= set(mixed.tolist())
+    assert len(tasks) > 0.95 * len(mixed)  # all but those without an attempt in the second half
+    assert int(data["attempts"].sum()) <= int(second["attempts"].sum())

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from measurebayes.cli.cancellation import as_options, parts_named
+from measurebayes.cli.bands import as_options, parts_named, subset_option
 from measurebayes.cli.fitting import executor
 from measurebayes.cli.options import Command, json_option, load_data, reader_options
 from measurebayes.cli.output import print_json, print_pairs, print_table
@@ -24,13 +24,7 @@ from measurebayes.errors import InputError
     help="Property of tasks. A difficulty is estimated from half of the attempts; the surfaces are "
     "fitted to the other half.",
 )
-@click.option(
-    "--subset",
-    "parts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Only this agent, task, family or source; may be repeated.",
-)
+@subset_option
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True)
 @click.option(
     "--bands",

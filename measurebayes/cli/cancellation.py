@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from measurebayes.cli.bands import (
+    as_options,
+    bands_named,
+    bands_options,
+    parts_named,
+    subset_option,
+)
 from measurebayes.cli.options import (
     Command,
     Decorator,
@@ -32,49 +38,14 @@ if TYPE_CHECKING:
 
 LISTED = 10  # violations on the screen
 NOTHING = "none"  # as the only word after --against
-SUBSETS = ("agent", "task", "family", "source")  # arguments of measurebayes.subset
 
 check_options: Decorator = all_of(
-    click.option(
-        "--bands",
-        cls=Several,
-        type=float,
-        default=[6],
-        metavar="N|EDGE...",
-        help="Number of bands of tasks (default 6), or their edges: --bands 0.1 4 15 60 480.",
-    ),
-    click.option(
-        "--by",
-        default="minutes",
-        show_default=True,
-        help="What puts tasks into bands: minutes, difficulty, family or another column of tasks.",
-    ),
-    click.option(
-        "--equal",
-        type=click.Choice(["tasks", "attempts"]),
-        default="tasks",
-        show_default=True,
-        help="What N bands have equal numbers of.",
-    ),
+    bands_options,
     click.option(
         "--cuts",
         type=click.IntRange(0),
         default=0,
         help="Average over this many random divisions into N bands.",
-    ),
-    click.option(
-        "--min-attempts",
-        type=click.IntRange(1),
-        default=20,
-        show_default=True,
-        help="Leave out rates of an agent in a band with fewer attempts.",
-    ),
-    click.option(
-        "--axiom",
-        type=click.Choice(["single", "double", "triple"]),
-        default="double",
-        show_default=True,
-        help="Cancellation axiom to check.",
     ),
     click.option(
         "--against",
@@ -89,14 +60,7 @@ check_options: Decorator = all_of(
         type=click.IntRange(1),
         help="Replicated data sets of each explanation; default 2000, with --cuts 200.",
     ),
-    click.option(
-        "--subset",
-        "parts",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Check only this agent, task, family or source: --subset source=HCAST. May be "
-        "repeated; fits may be of all data.",
-    ),
+    subset_option,
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     click.option("--quiet", is_flag=True, help="No progress bar."),
 )
@@ -152,21 +116,6 @@ def cancellation(
         _print(result)
     if output is not None:
         save_csv(result.violations, output)
-
-
-def bands_named(words: Sequence[float]) -> int | list[float]:
-    """One number is a number of bands; several are edges."""
-    if len(words) > 1:
-        return list(words)
-    (number,) = words
-    if not float(number).is_integer():
-        raise InputError(
-            f"--bands {number:g}",
-            where="the command line",
-            expected="a whole number of bands, or three or more increasing edges",
-            remedy="write for example --bands 6, or --bands 0.1 4 15 60 480",
-        )
-    return int(number)
 
 
 def explanations_named(words: Sequence[str]) -> dict[str, Any] | list[Any] | None:
@@ -240,43 +189,7 @@ def _fits_beside(word: str) -> list[str]:
     return [str(folder / file.name) for file in sorted(folder.glob("*.nc"))]
 
 
-def parts_named(words: Sequence[str]) -> dict[str, list[str]]:
-    """Read ``--subset NAME=VALUE``; values of one name are alternatives.
-
-    Raises
-    ------
-    InputError
-        A word has no ``=``, or names nothing that data can be divided by.
-    """
-    found: dict[str, list[str]] = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in SUBSETS or not value:
-            raise InputError(
-                f"--subset {word!r}",
-                where="the command line",
-                expected=f"NAME=VALUE with the name {', '.join(SUBSETS[:-1])} or {SUBSETS[-1]}",
-                remedy="write for example --subset source=HCAST",
-            )
-        found.setdefault(name, []).append(value)
-    return found
-
-
 # Arguments of measurebayes.cancellation as messages write them.
-_EDGES = re.compile(r"\bbands=\[([^\]]*)\]")
-_ARGUMENT = re.compile(r"\b(bands|by|replicates|min_attempts|cuts|axiom|equal)=('[^']*'|[\w.]*)")
-
-
-def as_options(remedy: str) -> str:
-    """Turn arguments of `measurebayes.cancellation` in a message into options."""
-    if remedy.startswith("add it: runs.assign"):
-        return "write one of these after --by"
-
-    def option(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')} {found[2].strip(chr(39))}".rstrip()
-
-    edges = _EDGES.sub(lambda found: "--bands " + found[1].replace(",", ""), remedy)
-    return _ARGUMENT.sub(option, edges)
 
 
 def _check_listing(output: Path, inputs: Sequence[str], settings: Mapping[str, Any]) -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from measurebayes.cli.cancellation import as_options, bands_named, parts_named
+from measurebayes.cli.bands import (
+    as_options,
+    bands_named,
+    bands_options,
+    parts_named,
+    subset_option,
+)
 from measurebayes.cli.fitting import executor
 from measurebayes.cli.options import (
     Command,
@@ -46,41 +52,8 @@ study_options: Decorator = all_of(
         show_default=True,
         help="Additive point estimate that data are simulated from and that is checked.",
     ),
-    click.option(
-        "--bands",
-        cls=Several,
-        type=float,
-        default=[6],
-        metavar="N|EDGE...",
-        help="Number of bands of tasks (default 6), or their edges.",
-    ),
-    click.option(
-        "--by",
-        default="minutes",
-        show_default=True,
-        help="What puts tasks into bands: minutes, difficulty, family or another column of tasks.",
-    ),
-    click.option(
-        "--equal",
-        type=click.Choice(["tasks", "attempts"]),
-        default="tasks",
-        show_default=True,
-        help="What N bands have equal numbers of.",
-    ),
-    click.option("--min-attempts", type=click.IntRange(1), default=20, show_default=True),
-    click.option(
-        "--axiom",
-        type=click.Choice(["single", "double", "triple"]),
-        default="double",
-        show_default=True,
-    ),
-    click.option(
-        "--subset",
-        "parts",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Simulate only this agent, task, family or source; may be repeated.",
-    ),
+    bands_options,
+    subset_option,
     click.option(
         "--replications",
         type=click.IntRange(1),
