@@ -58,7 +58,7 @@ def test_the_published_triple_is_among_the_violations(six):
     assert shown.tolist() == [96, 89, 43, 33, 36, 43]
 
 
-@pytest.mark.parametrize("bands", ["six", "eight"])
+@pytest.mark.parametrize("bands", ["six", pytest.param("eight", marks=pytest.mark.slow)])
 def test_metr_expected_rates(metr, six, bands):
     found = six if bands == "six" else mb.cancellation(metr, bands=8, replicates=400, **QUIET)
     for name, per_cent in LEDGER["metr_cancellation_expected"]["value"][bands].items():

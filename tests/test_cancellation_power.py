@@ -104,6 +104,7 @@ def test_seed_and_replication_alone_decide(design):
     assert again.identical(three)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same(design):
     settings = {"sizes": [0.5], "replications": 3, **SMALL}
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -80,6 +80,7 @@ def run(monkeypatch, model, design, fit, replications=200, **options):
     return calibrate(model, design, replications, **settings)
 
 
+@pytest.mark.slow
 def test_an_exact_posterior_is_calibrated(monkeypatch, model, design):
     result = run(monkeypatch, model, design, GridFit(sd=1.5))
     assert result.uniform(0.01)
@@ -92,12 +93,14 @@ def test_an_exact_posterior_is_calibrated(monkeypatch, model, design):
     assert result.unconverged < 20
 
 
+@pytest.mark.slow
 def test_a_fit_with_another_prior_is_found(monkeypatch, model, design):
     result = run(monkeypatch, model, design, GridFit(sd=0.4))
     assert not result.uniform(0.01)
     assert result.summary()["uniform"] is False
 
 
+@pytest.mark.slow
 def test_priors_reach_simulation_and_fit(monkeypatch, model, design):
     result = run(monkeypatch, model, design, GridFit(sd=0.4), priors={"easiness_sd": 0.4})
     assert result.uniform(0.01)

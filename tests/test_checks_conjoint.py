@@ -82,6 +82,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("double", [True, False])
 def test_sampler_agrees_with_rejection(rng, double):
     trials, successes = (np.array([v[k] for v in SMALL.values()]).reshape(-1, 9) for k in (0, 1))
@@ -126,6 +127,7 @@ def test_the_one_condition_that_is_checked_implies_all_36(rng):
         assert double_cancellation(p.reshape(3, 3))
 
 
+@pytest.mark.slow
 def test_large_counts_far_from_the_order_mix_and_pool(rng):
     # success falls instead of rising: all nine are pressed to the pooled proportion
     trials = np.full((1, 9), 20_000)
@@ -177,6 +179,7 @@ def test_a_violation_of_double_cancellation_alone_is_found_by_double_only():
     assert result.tables == result.eligible == 1
 
 
+@pytest.mark.slow
 def test_reference_finds_a_departure(rng):
     p = ADDITIVE.copy()
     p[1:3, 1:3] = p[1:3, 2:0:-1]
@@ -187,6 +190,7 @@ def test_reference_finds_a_departure(rng):
     assert result.expected < result.expected_high < result.flagged
 
 
+@pytest.mark.slow
 def test_reference_lets_additive_data_pass(rng):
     trials = np.full(ADDITIVE.shape, 40)
     successes = rng.binomial(trials, ADDITIVE)
@@ -207,6 +211,7 @@ def test_additive_model_reproduces_the_margins(rng):
     np.testing.assert_allclose(fitted.sum(axis=1), successes.sum(axis=1), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_reference_keeps_the_order_that_is_tested(rng):
     trials = np.full(ADDITIVE.shape, 40)
     successes = np.round(ADDITIVE[:, ::-1] * 40).astype(int)
@@ -277,6 +282,7 @@ def test_sums_by_cell(rng):
     np.testing.assert_allclose(chosen.onto(values, (5, 4)), expected)
 
 
+@pytest.mark.slow
 def test_order_by_margins_undoes_a_shuffle(rng):
     trials = pd.DataFrame(np.full(ADDITIVE.shape, 10), index=list("abcde"), columns=list("uvwxyz"))
     successes = trials * 0 + np.round(ADDITIVE * 10).astype(int)

@@ -421,6 +421,7 @@ def test_copy_wants_the_name_of_a_model_file(name: str, tmp_path: Path) -> None:
     fails(run("copy", "rasch", tmp_path / name), "ends in .py")
 
 
+@pytest.mark.slow
 def test_verify_passes_the_copy_of_a_bundled_model(tmp_path: Path) -> None:
     run("copy", "rasch", tmp_path / "mine.py")
     result = run("verify", tmp_path / "mine.py", "--json")

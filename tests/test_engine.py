@@ -210,6 +210,7 @@ def test_geometry_that_can_not_be_used_is_none():
     assert indefinite is None or all(np.isfinite(x).all() for x in indefinite.values())
 
 
+@pytest.mark.slow
 def test_probes_of_separable_vectors_give_the_whole_second_derivative(rng):
     """Five elements of two vectors and two scalars, against differentiation one by one."""
     shapes, axes = {"m": (), "s": (), "b": (5,), "a": (5,)}, {"b": ("task",), "a": ("task",)}

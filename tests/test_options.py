@@ -330,6 +330,7 @@ def test_options_are_read_from_a_text_without_running_it():
     assert written(offered) == "slopes = agent or common; terms = 2 or another whole number"
 
 
+@pytest.mark.slow
 def test_contract_is_checked_for_every_combination(path):
     table = verify(path, draws=2)
     simulated = table["name"][table["name"].str.startswith("simulation")].tolist()
@@ -454,3 +455,11 @@ def test_survival_log_odds_has_finite_derivatives():
     hazard = np.exp(points[inner])
     exact = hazard / np.expm1(-hazard)  # d/dx of -log(exp(H) - 1), H = exp(x)
     np.testing.assert_allclose(slope[inner], exact, rtol=1e-12)
+
+
+def test_a_bundled_model_is_not_taken_for_a_copy_of_it(tmp_path):
+    copy = tmp_path / "mine.py"
+    copy.write_text(get_model("rasch").source, encoding="utf-8")
+    get_model(copy)
+    assert model_of(fit_of(get_model("rasch"))).label == "rasch"
+    assert model_of(fit_of(get_model(copy))).label == "mine"

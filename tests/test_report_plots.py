@@ -244,6 +244,7 @@ def test_svg_has_the_words_of_hostile_names():
     assert {"<b>&", "$x$ $\\frac$", "emoji 🤖", "שלום", "tab⇥newline↵"} <= texts
 
 
+@pytest.mark.slow
 def test_drawing_changes_no_global_state():
     code = """
 import sys

@@ -136,7 +136,9 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     _whole(fit)
     name, source = str(fit.attrs["model"]), str(fit.attrs["model_source"])
     bundled = [get_model(name)] if name in model_names() else []
-    for model in (*loaded_models(), *bundled):
+    # The same text may be loaded under several names: the fit's own comes first.
+    loaded = sorted(loaded_models(), key=lambda model: model.name != name)
+    for model in (*bundled, *loaded):
         if same_code(model.source, source):
             model = _with_options_of(fit, model)
             model = replace(model, priors=priors_from_json(fit.attrs["priors"]))
