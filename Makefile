@@ -13,7 +13,7 @@ demo: setup ## the main job on real data: fits, comparison, checks and demo/repo
 
 test: setup ## the whole suite, at most 10 minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow"
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10 -m slow
 
 quick: setup ## what needs no sampler, at most 60 seconds
 	$(BIN)/python -m pytest -n 2 -m "not slow"

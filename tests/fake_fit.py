@@ -223,6 +223,7 @@ def fit_attrs(model, source, data, chains, draws, seed):
         "model": model,
         "model_source": source,
         "model_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "options": "{}",
         "priors": json.dumps(priors),
         "backend": "numpyro",
         "method": "nuts",
