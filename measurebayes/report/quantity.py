@@ -23,6 +23,7 @@ MOST, LEAST = 500, 100  # replicates of each explanation
 WORK = 2e7  # cells, or 25 times squared agents, that all replicates may have together
 MOST_AGENTS = 200  # of the check that a page makes by itself
 MOST_ROWS = 2000  # of a table on the page
+VERDICTS = {"more": "more than", "fewer": "fewer than", "within": "within what"}
 CUT_AT_RANDOM = ("human minutes", "difficulty")
 OTHER_CUTS = (
     "Other cuts can decide otherwise (measurebayes cancellation --cuts 200; docs/cancellation.md)."
@@ -89,6 +90,8 @@ def of_the_same_data(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
 
 def finding(result: Cancellation) -> str:
     """Say in a sentence or three what a check found; names are shown, not escaped."""
+    from measurebayes.checks.cancellation.result import verdict
+
     rate = result.observed["rate"]
     if not np.isfinite(rate):
         return result.text()
@@ -97,15 +100,15 @@ def finding(result: Cancellation) -> str:
     else:
         violations, cases = (number(result.observed[n], 0) for n in ("violations", "cases"))
         counts = f"{violations} of {cases} cases ({per_cent(rate)})"
-    verdicts: dict[str, list[str]] = {"more than": [], "fewer than": [], "within what": []}
+    verdicts: dict[str, list[str]] = {word: [] for word in VERDICTS}
     for name in ordered(result):
         values = result.expected[name]
         if not np.isfinite(values["p"]):  # no replicate has a case to judge
             continue
-        verdicts[_verdict(values, rate)].append(_with_p(name, values))
+        verdicts[verdict(values, rate)].append(_with_p(name, values))
     said = [
-        f"{verdict} noise makes likely under {_and(names)}"
-        for verdict, names in verdicts.items()
+        f"{VERDICTS[word]} noise makes likely under {_and(names)}"
+        for word, names in verdicts.items()
         if names
     ]
     parts = [f"{counts} break {_axiom(result)}."]
@@ -122,15 +125,6 @@ def ordered(result: Cancellation) -> list[str]:
     """Return the names of the explanations by the rate that they expect, the lowest first."""
     rates = {name: values["rate"] for name, values in result.expected.items()}
     return sorted(rates, key=lambda name: (not np.isfinite(rates[name]), rates[name]))
-
-
-def _verdict(values: Mapping[str, Any], observed: float) -> str:
-    from measurebayes.checks.cancellation.result import LEVEL
-
-    if values["p"] <= LEVEL:
-        return "more than"
-    few = values["p"] >= 1 - LEVEL and observed < values["low"]
-    return "fewer than" if few else "within what"
 
 
 def _with_p(name: str, values: Mapping[str, Any]) -> str:

@@ -29,11 +29,6 @@ from measurebayes.data.schema import validate
 REPLICATES, REPLICATES_OF_CUTS = 2000, 200
 
 
-def usual_replicates(cuts: Any) -> int:
-    """Return how many replicates there are where none are asked for."""
-    return REPLICATES_OF_CUTS if cuts else REPLICATES
-
-
 def cancellation(
     runs: xr.Dataset,
     bands: int | Sequence[float] = 6,
@@ -104,7 +99,8 @@ def cancellation(
     """
     validate(runs)
     check_choices("cancellation", axiom=(axiom, tuple(AXIOMS)), equal=(equal, EQUAL))
-    number = replicates if replicates is not None else usual_replicates(cuts)
+    usual = REPLICATES_OF_CUTS if cuts else REPLICATES
+    number = usual if replicates is None else replicates
     check_numbers(
         "cancellation",
         min_attempts=(min_attempts, 1),
@@ -131,7 +127,9 @@ def cancellation(
         axiom=axiom,
         bands=_bands_table(runs, divided[0]),
         rates=_labelled(observed[0][:, :, 0], runs, divided[0]),
-        violations=_largest(runs, layouts[0], divided[0]) if listing else pd.DataFrame(),
+        violations=_largest(runs, layouts[0], observed[0], divided[0])
+        if listing
+        else pd.DataFrame(),
         by=values.name,
         min_attempts=min_attempts,
         left_out={
@@ -161,10 +159,10 @@ def _labelled(rates: np.ndarray, runs: xr.Dataset, division: Bands) -> xr.DataAr
     return xr.DataArray(rates, coords, ("agent", "band"), attrs={"long_name": "success rate"})
 
 
-def _largest(runs: xr.Dataset, layout: Layout, division: Bands) -> pd.DataFrame:
-    per_cell = runs["successes"].values[None]
-    successes, rates = layout.successes(per_cell)[:, :, 0], layout.rates(per_cell)[:, :, 0]
-    return largest(successes, layout.attempts, rates, runs["agent"].values, division.labels)
+def _largest(runs: xr.Dataset, layout: Layout, rates: np.ndarray, division: Bands) -> pd.DataFrame:
+    successes = layout.successes(runs["successes"].values[None])[:, :, 0]
+    agents = runs["agent"].values
+    return largest(successes, layout.attempts, rates[:, :, 0], agents, division.labels)
 
 
 Moved = Callable[[str, float], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,10 +150,28 @@ def _shortest(p: float) -> str:
     return f"{p:.3f}" if p >= 0.0005 else f"{p:.1g}"
 
 
-def _verdict(values: dict[str, Any], observed: float) -> str:
-    p, shown = values["p"], p_text(values["p"], values["replicates"])
-    if p <= LEVEL:
-        return f"more violations than it makes likely ({shown})"
-    if p >= 1 - LEVEL and observed < values["low"]:
-        return f"fewer violations than it makes likely ({shown})"
-    return f"within what it makes likely ({shown})"
+def verdict(values: Mapping[str, Any], observed: float) -> str:
+    """Say whether an observed rate is ``more``, ``fewer`` or ``within`` what is likely.
+
+    Parameters
+    ----------
+    values
+        Of an explanation, an entry of `Cancellation.expected`.
+    observed
+        Rate of violations in the data.
+    """
+    if values["p"] <= LEVEL:
+        return "more"
+    few = values["p"] >= 1 - LEVEL and observed < values["low"]
+    return "fewer" if few else "within"
+
+
+VERDICTS = {
+    "more": "more violations than it makes likely",
+    "fewer": "fewer violations than it makes likely",
+    "within": "within what it makes likely",
+}
+
+
+def _verdict(values: Mapping[str, Any], observed: float) -> str:
+    return f"{VERDICTS[verdict(values, observed)]} ({p_text(values['p'], values['replicates'])})"
