@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from measurebayes.checks import calibrate, check
     from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.checks.conjoint import conjoint_table
+    from measurebayes.classical.horizons import classical_horizons, inversions, slope_test
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
     from measurebayes.data import load, subset
@@ -58,6 +59,9 @@ _PUBLIC = {
     "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
     "compare": ("measurebayes.compare", "compare"),
     "additivity": ("measurebayes.compare.additivity", "additivity"),
+    "classical_horizons": ("measurebayes.classical.horizons", "classical_horizons"),
+    "inversions": ("measurebayes.classical.horizons", "inversions"),
+    "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
     "cite": ("measurebayes.report", "cite"),
     "MeasureBayesError": ("measurebayes.errors", "MeasureBayesError"),
@@ -78,11 +82,13 @@ __all__ = [
     "cancellation_power",
     "check",
     "cite",
+    "classical_horizons",
     "compare",
     "conjoint_table",
     "describe",
     "fit",
     "get_model",
+    "inversions",
     "item_parameters",
     "load",
     "numpyro_model",
@@ -92,6 +98,7 @@ __all__ = [
     "save",
     "score",
     "simulate",
+    "slope_test",
     "subset",
 ]
 
