@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from measurebayes.classical.horizons import classical_horizons, inversions, slope_test
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
-    from measurebayes.data import load, subset
+    from measurebayes.data import concat, join, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
     from measurebayes.inference import fit
@@ -42,6 +42,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "load": ("measurebayes.data", "load"),
     "subset": ("measurebayes.data", "subset"),
+    "join": ("measurebayes.data", "join"),
+    "concat": ("measurebayes.data", "concat"),
+    "pieces": ("measurebayes.data", "pieces"),
     "get_model": ("measurebayes.program.registry", "get_model"),
     "describe": ("measurebayes.backends.describe", "describe"),
     "simulate": ("measurebayes.backends.simulate", "simulate"),
@@ -84,15 +87,18 @@ __all__ = [
     "cite",
     "classical_horizons",
     "compare",
+    "concat",
     "conjoint_table",
     "describe",
     "fit",
     "get_model",
     "inversions",
     "item_parameters",
+    "join",
     "load",
     "numpyro_model",
     "open",
+    "pieces",
     "pymc_model",
     "report",
     "save",

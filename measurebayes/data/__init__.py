@@ -7,6 +7,9 @@
 """
 
 from measurebayes.data.catalogue import bundled_names
+from measurebayes.data.concat import concat
+from measurebayes.data.connect import check_connected, pieces
+from measurebayes.data.join import join
 from measurebayes.data.load import load
 from measurebayes.data.provenance import fingerprint
 from measurebayes.data.readers import READERS
@@ -18,8 +21,12 @@ from measurebayes.data.summary import summarise
 __all__ = [
     "READERS",
     "bundled_names",
+    "check_connected",
+    "concat",
     "fingerprint",
+    "join",
     "load",
+    "pieces",
     "save",
     "subset",
     "summarise",

@@ -11,9 +11,11 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.data.catalogue import BUNDLED
+from measurebayes.data.connect import with_note
+from measurebayes.data.join import join
 from measurebayes.data.provenance import sha256
 from measurebayes.data.readers import READERS, Reader
-from measurebayes.data.readers.base import delimiter_of
+from measurebayes.data.readers.base import delimiter_of, parsed_mapping
 from measurebayes.data.schema import validate
 from measurebayes.data.source import Source, file_source, frame_source
 from measurebayes.data.store import open_saved
@@ -38,7 +40,8 @@ def load(path_or_name: Loadable, reader: str | None = None, **reader_options: An
         Format: "long", "wide", "metr" or "pyirt". Told from the content where None.
     **reader_options
         Options of the reader (see docs/data.md), and for any reader `name`, `title`, `source`,
-        `licence` and `citation`, which are stored with the data.
+        `licence` and `citation`, which are stored with the data, and what `measurebayes.join`
+        takes: `tasks`, `agents`, `families` (tables) and `family` (a rule).
 
     Returns
     -------
@@ -58,20 +61,45 @@ def load(path_or_name: Loadable, reader: str | None = None, **reader_options: An
     >>> int(runs["attempts"].sum())
     27119
     """
+    joins = _joins(reader_options)
+    dataset = _read(path_or_name, reader, reader_options)
+    return with_note(join(dataset, **joins) if joins else dataset)
+
+
+def _read(path_or_name: Loadable, reader: str | None, options: dict[str, Any]) -> xr.Dataset:
     if isinstance(path_or_name, xr.Dataset):
-        _no_options(reader, reader_options, "a Dataset")
+        _no_options(reader, options, "a Dataset")
         return validate(path_or_name)
     if isinstance(path_or_name, str) and path_or_name in BUNDLED:
-        _no_options(reader, reader_options, f"the bundled data {path_or_name!r}")
+        _no_options(reader, options, f"the bundled data {path_or_name!r}")
         return BUNDLED[path_or_name]()
-    about = {key: str(reader_options.pop(key)) for key in _about(reader_options)}
-    source = _source(path_or_name, reader_options)
+    about = {key: str(options.pop(key)) for key in _about(options)}
+    source = _source(path_or_name, options)
     if source.kind == "netcdf":
-        _no_options(reader, reader_options, "a netCDF file written by measurebayes")
+        _no_options(reader, options, "a netCDF file written by measurebayes")
         return open_saved(source.file).assign_attrs(about)
-    chosen = _named(reader) if reader is not None else _recognised(source, reader_options)
-    dataset = chosen.read(source, chosen.complete(reader_options))
+    chosen = _named(reader) if reader is not None else _recognised(source, options)
+    dataset = chosen.read(source, chosen.complete(_with_family_column(chosen, options)))
     return dataset.assign_attrs(_attributes(source, chosen, about))
+
+
+def _joins(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments of `join` out of the options; a column of families is the reader's."""
+    names = ["tasks", "agents", "families"]
+    if not str(options.get("family", "")).startswith("column:"):
+        names.append("family")
+    taken = {name: options.pop(name) for name in names if name in options}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
+def _with_family_column(reader: Reader, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for a reader that knows families as a column under a mapping of names."""
+    known = {option.name for option in reader.options}
+    if "family" not in options or "family" in known or "columns" not in known:
+        return dict(options)
+    left = {name: value for name, value in options.items() if name != "family"}
+    column = str(options["family"]).removeprefix("column:")
+    return left | {"columns": {**parsed_mapping(left.get("columns")), "family": column}}
 
 
 def _about(options: Mapping[str, Any]) -> list[str]:

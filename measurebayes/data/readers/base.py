@@ -175,7 +175,7 @@ def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str
     InputError
         Where the mapping names a column that the reader or the file doesn't have.
     """
-    given = _mapping(mapping)
+    given = parsed_mapping(mapping)
     for name, column in given.items():
         if name not in known:
             raise InputError(
@@ -197,7 +197,8 @@ def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str
     return {**own, **given}
 
 
-def _mapping(value: Any) -> dict[str, str]:
+def parsed_mapping(value: Any) -> dict[str, str]:
+    """Parse the option `columns`: a mapping, or text such as "agent=model,task=item"."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
