@@ -139,6 +139,7 @@ def build_dataset(
     minutes_kinds: Sequence[str] | None = None,
     release_dates: Sequence[np.datetime64] | None = None,
     timing: pd.DataFrame | None = None,
+    unscored: pd.DataFrame | None = None,
 ) -> xr.Dataset:
     """Build a valid Dataset of the schema.
 
@@ -160,6 +161,9 @@ def build_dataset(
         (agent,) day of release, NaT unknown.
     timing : pandas.DataFrame, optional
         Timed human attempts: task_index, minutes, success.
+    unscored : pandas.DataFrame, optional
+        Records that were not simply scored, as StatusCounts.table gives them: agent_index,
+        task_index, status, records, counted_as; sorted by agent and task.
 
     Returns
     -------
@@ -177,11 +181,11 @@ def build_dataset(
             "no record is an attempt by an agent at a task",
             where=str(attrs.get("name", "the data")),
             expected="at least one record with attempts",
-            remedy="check the column with the outcome, and the policy for dropped records",
+            remedy="check the column with the outcome, and what policy= counts as missing",
         )
     # A family gets the attribute only where it is told, so that reports can say what is known.
     told = families is not None and any(families)
-    family_names, family_index = _families(tasks, families if told else None)
+    family_names, family_index = family_positions(tasks, families if told else None)
     variables: dict[str, Any] = {
         name: ("cell", cells[name].to_numpy(dtype=np.int64))
         for name in ("agent_index", "task_index", "attempts", "successes")
@@ -200,6 +204,15 @@ def build_dataset(
             "timing_minutes": ("timing", timing["minutes"].to_numpy(dtype=np.float64)),
             "timing_success": ("timing", timing["success"].to_numpy(dtype=np.int64)),
         }
+    if unscored is not None and len(unscored):
+        variables |= {
+            f"unscored_{name}": ("unscored", unscored[name].to_numpy(dtype=np.int64))
+            for name in ("agent_index", "task_index", "records")
+        }
+        variables |= {
+            f"unscored_{name}": ("unscored", _text(unscored[name].tolist(), len(unscored)))
+            for name in ("status", "counted_as")
+        }
     coords = {
         "agent": _text(agents, len(agents)),
         "task": _text(tasks, len(tasks)),
@@ -217,7 +230,10 @@ def task_weights(family_index: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / np.sqrt(sizes[family_index]))
 
 
-def _families(tasks: Sequence[str], families: Sequence[str] | None) -> tuple[list[str], np.ndarray]:
+def family_positions(
+    tasks: Sequence[str], families: Sequence[str] | None
+) -> tuple[list[str], np.ndarray]:
+    """Labels of the families and each task's position among them; a task without is its own."""
     if families is None:
         return list(tasks), np.arange(len(tasks), dtype=np.int64)
     given = set(families)

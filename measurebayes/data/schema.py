@@ -15,10 +15,17 @@ release_date             agent     datetime64[ns] day of release; NaT unknown
 timing_task_index        timing    int64          task of a timed human attempt (optional)
 timing_minutes           timing    float64        its duration, minutes
 timing_success           timing    int64          1 where the person succeeded, else 0
+unscored_agent_index     unscored  int64          agent of records not simply scored (optional)
+unscored_task_index      unscored  int64          their task
+unscored_status          unscored  str            what became of them: one of STATUSES but scored
+unscored_records         unscored  int64          how many, at least 1
+unscored_counted_as      unscored  str            failure, missing (no attempt) or as_scored
 ======================== ========= ============== ==============================================
 
 Only pairs of agent and task with at least one attempt have a cell; cells are sorted by
-(agent_index, task_index). A task or an agent without attempts stays as a label.
+(agent_index, task_index). A task or an agent without attempts stays as a label. Rows of `unscored`
+are sorted by agent, task, status and what they count as; those that count as failure or as_scored
+are among the attempts of their cell.
 """
 
 from __future__ import annotations
@@ -49,12 +56,24 @@ TIMING = {
     "timing_minutes": ("timing", "f8"),
     "timing_success": ("timing", "i8"),
 }
+UNSCORED = {
+    "unscored_agent_index": ("unscored", "i8"),
+    "unscored_task_index": ("unscored", "i8"),
+    "unscored_status": ("unscored", "U"),
+    "unscored_records": ("unscored", "i8"),
+    "unscored_counted_as": ("unscored", "U"),
+}
+# What can become of a record, in the order in which tables show it
+STATUSES = ("scored", "errored", "limit", "refused", "not_attempted", "not_administered")
+COUNTED_AS = ("failure", "missing", "as_scored")
 # variable -> the labels that its numbers point to
 POINTERS = {
     "agent_index": "agent",
     "task_index": "task",
     "family_index": "family",
     "timing_task_index": "task",
+    "unscored_agent_index": "agent",
+    "unscored_task_index": "task",
 }
 MAX_COUNT = 2**31 - 1  # keeps every sum of counts far inside int64
 EACH_TASK_ITS_OWN = "each task its own"
@@ -98,7 +117,9 @@ def validate(dataset: xr.Dataset) -> xr.Dataset:
             remedy="measurebayes.load(...) makes one from a file, a DataFrame or a bundled name",
         )
     has_timing = any(name in dataset for name in TIMING)
-    for name, (dim, dtype) in {**VARIABLES, **(TIMING if has_timing else {})}.items():
+    has_unscored = any(name in dataset for name in UNSCORED)
+    wanted = VARIABLES | (TIMING if has_timing else {}) | (UNSCORED if has_unscored else {})
+    for name, (dim, dtype) in wanted.items():
         _check_variable(dataset, name, dim, dtype)
     for name in LABELS:
         _check_labels(dataset, name)
@@ -112,6 +133,8 @@ def validate(dataset: xr.Dataset) -> xr.Dataset:
             )
     _check_cells(dataset)
     _check_values(dataset, has_timing)
+    if has_unscored:
+        _check_unscored(dataset)
     _check_attributes(dataset)
     return dataset
 
@@ -209,6 +232,32 @@ def _check_values(dataset: xr.Dataset, has_timing: bool) -> None:
     if has_timing:
         _check("timing_minutes", lambda x: (x > 0) & np.isfinite(x), dataset, positive)
         _check("timing_success", lambda x: (x == 0) | (x == 1), dataset, "0 or 1")
+
+
+def _check_unscored(dataset: xr.Dataset) -> None:
+    _check("unscored_records", lambda x: x >= 1, dataset, "at least 1")
+    for name, words in (("unscored_status", STATUSES[1:]), ("unscored_counted_as", COUNTED_AS)):
+        _check(name, lambda x, w=words: np.isin(x, w), dataset, f"one of: {', '.join(words)}")  # type: ignore[misc]
+    keys = unscored_keys(dataset)
+    if np.any(np.diff(keys) <= 0):
+        at = int(np.flatnonzero(np.diff(keys) <= 0)[0]) + 1
+        raise InputError(
+            "the rows of unscored records are not sorted by agent, task, status and what they "
+            "count as, or one stands twice",
+            where=f"row {at} of dim unscored",
+            expected="one row for each of these, sorted",
+            remedy="add up or sort the rows, or load the data anew",
+        )
+
+
+def unscored_keys(dataset: xr.Dataset) -> np.ndarray:
+    """One whole number for each row of dim unscored, (unscored,): their order and identity."""
+    keys = dataset["unscored_agent_index"].values * dataset.sizes["task"]
+    keys = keys + dataset["unscored_task_index"].values
+    for name, words in (("unscored_status", STATUSES), ("unscored_counted_as", COUNTED_AS)):
+        position = np.select([dataset[name].values == word for word in words], range(len(words)))
+        keys = keys * len(words) + position
+    return np.asarray(keys)
 
 
 def _check_attributes(dataset: xr.Dataset) -> None:

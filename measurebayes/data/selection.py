@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.data.build import task_weights
+from measurebayes.data.connect import with_note
 from measurebayes.data.schema import POINTERS, validate
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
@@ -31,8 +32,8 @@ def subset(
     Returns
     -------
     xarray.Dataset
-        Labels that no chosen cell or timed human attempt uses are dropped, and `task_weight` is
-        1 / sqrt(number of tasks of the family that are left).
+        Labels that no chosen cell, timed human attempt or unscored record uses are dropped, and
+        `task_weight` is 1 / sqrt(number of tasks of the family that are left).
 
     Raises
     ------
@@ -56,18 +57,23 @@ def subset(
             remedy="drop one of the conditions",
         )
     part = runs.isel(cell=cells)
+    used_agents = _used(part, "agent_index", runs.sizes["agent"])
     used_tasks = _used(part, "task_index", runs.sizes["task"])
     if "timing_task_index" in runs:
-        timed = tasks[runs["timing_task_index"].values]
-        part = part.isel(timing=timed)
-        used_tasks |= _used(part, "timing_task_index", runs.sizes["task"])
-        if not timed.any():
-            part = part.drop_vars([name for name in part.variables if "timing" in part[name].dims])
-    part = _keep(part, "agent", _used(part, "agent_index", runs.sizes["agent"]))
+        part = _rows(part, "timing", tasks[runs["timing_task_index"].values])
+    if "unscored_task_index" in runs:
+        kept = agents[runs["unscored_agent_index"].values]
+        part = _rows(part, "unscored", kept & tasks[runs["unscored_task_index"].values])
+    for name in ("timing_task_index", "unscored_task_index"):
+        if name in part:
+            used_tasks |= _used(part, name, runs.sizes["task"])
+    if "unscored_agent_index" in part:
+        used_agents |= _used(part, "unscored_agent_index", runs.sizes["agent"])
+    part = _keep(part, "agent", used_agents)
     part = _keep(part, "task", used_tasks)
     part = _keep(part, "family", _used(part, "family_index", runs.sizes["family"]))
     part["task_weight"] = ("task", task_weights(part["family_index"].values))
-    return validate(part)
+    return with_note(validate(part))
 
 
 def _chosen(
@@ -103,6 +109,13 @@ def _chosen(
             remedy=did_you_mean(unknown[0], present),
         )
     return np.isin(labels, names)
+
+
+def _rows(part: xr.Dataset, dim: str, keep: np.ndarray) -> xr.Dataset:
+    """Keep some rows of an optional dim; without any, the dim goes too."""
+    if keep.any():
+        return part.isel({dim: keep})
+    return part.drop_vars([name for name in part.variables if dim in part[name].dims])
 
 
 def _used(part: xr.Dataset, pointer: str, size: int) -> np.ndarray:

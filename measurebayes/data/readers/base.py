@@ -8,8 +8,30 @@ from typing import Any
 
 import xarray as xr
 
+from measurebayes.data.options import (
+    COLUMNS,
+    DELIMITER,
+    STRIP,
+    Option,
+    delimiter_of,
+    name_list,
+    truth,
+)
 from measurebayes.data.source import Source
 from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+__all__ = [
+    "COLUMNS",
+    "DELIMITER",
+    "STRIP",
+    "Column",
+    "Option",
+    "Reader",
+    "delimiter_of",
+    "mapped_names",
+    "name_list",
+    "truth",
+]
 
 
 @dataclass(frozen=True)
@@ -29,28 +51,6 @@ class Column:
     name: str
     required: str
     meaning: str
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a reader.
-
-    Parameters
-    ----------
-    name : str
-        Keyword of `measurebayes.load`.
-    default : object
-        Its value where it is not given.
-    meaning : str
-        What it does.
-    choices : tuple of str
-        The values that it may have; empty for any.
-    """
-
-    name: str
-    default: Any
-    meaning: str
-    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,51 +106,6 @@ class Reader:
                     remedy=did_you_mean(str(value), choices),
                 )
         return {name: given.get(name, option.default) for name, option in options.items()}
-
-
-# Options that several readers share
-COLUMNS = Option(
-    "columns",
-    None,
-    "other names of columns in the file: a mapping from the names of this table to the file's, "
-    'or text such as "agent=model,task=item"',
-)
-STRIP = Option("strip", False, "take leading and trailing blanks off labels (else they are errors)")
-DELIMITER = Option("delimiter", ",", "what stands between the columns of a CSV file, one character")
-
-
-def truth(value: Any, name: str) -> bool:
-    """Parse a yes-or-no option, which a command line gives as text."""
-    if isinstance(value, bool):
-        return value
-    text = str(value).casefold()
-    if text in ("true", "yes", "1", "false", "no", "0"):
-        return text in ("true", "yes", "1")
-    raise InputError(
-        f"the option {name} is {shown(value)}", where="reader options", expected="true or false"
-    )
-
-
-def name_list(value: Any) -> list[str]:
-    """Parse an option that lists names; a command line gives them with commas between."""
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    return [str(name) for name in value]
-
-
-def delimiter_of(options: Mapping[str, Any]) -> str:
-    """Parse the option `delimiter`."""
-    value = str(options["delimiter"])
-    value = {"\\t": "\t", "tab": "\t"}.get(value, value)
-    if len(value) != 1 or not value.isascii() or value in '"\r\n\0':
-        raise InputError(
-            f"the option delimiter is {shown(value)}",
-            where="reader options",
-            expected='one character, such as "," ";" or "\\t"',
-        )
-    return value
 
 
 def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str, str]:

@@ -97,7 +97,7 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
             "dropped": {reason: number for reason, number in dropped.items() if number},
         },
         timing=timing,
-        **_properties(columns, runs, tasks.names, source.name, strip),
+        **_properties(columns, runs, tasks.names, source.name, strip),  # type: ignore[arg-type]
     )
 
 

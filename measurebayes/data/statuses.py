@@ -1,0 +1,254 @@
+"""What became of each record, and what a record without a score of its own counts as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measurebayes.data.schema import COUNTED_AS, STATUSES
+from measurebayes.data.values import MISSING, BadValueError, is_blank
+from measurebayes.errors import InputError, did_you_mean, listed, shown
+
+SCORED = STATUSES.index("scored")
+NOT_ADMINISTERED = STATUSES.index("not_administered")
+_UNDECIDED = -1
+_AS_SCORED = COUNTED_AS.index("as_scored")
+_FAILURE = COUNTED_AS.index("failure")
+# Words that tables and logs use, beside the names in STATUSES themselves
+_WORDS = {
+    "scored": "scored success completed complete ok",
+    "errored": "error exception crashed failed_to_run",
+    "limit": "limit_reached token_limit time_limit message_limit cost_limit usagelimits timeout",
+    "refused": "refusal abstained no_answer content_filter",
+    "not_attempted": "skipped cancelled canceled",
+}
+_STATUS_OF = {word: status for status, words in _WORDS.items() for word in words.split()}
+_STATUS_OF |= {status: status for status in STATUSES}
+
+
+def status_code(value: Any) -> int:
+    """Parse a status as a table writes it: its position in STATUSES; a blank gives MISSING."""
+    if is_blank(value):
+        return MISSING
+    word = str(value).strip().casefold().replace(" ", "_").replace("-", "_")
+    if word not in _STATUS_OF:
+        raise BadValueError("is no known status", f"one of: {', '.join(STATUSES)}")
+    return STATUSES.index(_STATUS_OF[word])
+
+
+def parse_policy(policy: Any) -> dict[str, str]:
+    """Parse the option `policy`.
+
+    Parameters
+    ----------
+    policy : str or mapping, optional
+        "failure", "missing" or "as_scored" for every status, or one for each: a mapping from
+        statuses, or text such as "errored=missing,limit=failure".
+
+    Returns
+    -------
+    dict
+        Status -> what it counts as. A record that was not administered is missing unless its own
+        name says otherwise: nobody fails a task that they were not given.
+
+    Raises
+    ------
+    InputError
+        Naming what is no status or no such decision.
+    """
+    decided = {"not_administered": "missing"}
+    if policy is None:
+        return decided
+    if isinstance(policy, str) and "=" not in policy:
+        word = _decision(policy.strip())
+        return {**dict.fromkeys(STATUSES[1:], word), **decided}
+    for status, word in _pairs(policy):
+        if status not in STATUSES[1:]:
+            raise InputError(
+                f"the policy names {shown(status)}",
+                where="option policy",
+                expected=f"statuses among: {', '.join(STATUSES[1:])}",
+                remedy=did_you_mean(status, STATUSES[1:]),
+            )
+        decided[status] = _decision(word)
+    return decided
+
+
+def _pairs(policy: Any) -> list[tuple[str, str]]:
+    if isinstance(policy, Mapping):
+        return [(str(status), str(word)) for status, word in policy.items()]
+    parts = [part.partition("=") for part in str(policy).split(",")]
+    return [(status.strip(), word.strip()) for status, _, word in parts]
+
+
+def _decision(word: str) -> str:
+    if word not in COUNTED_AS:
+        raise InputError(
+            f"the policy is {shown(word)}",
+            where="option policy",
+            expected=f"one of {', '.join(COUNTED_AS)}, or one for each status",
+            remedy=did_you_mean(word, COUNTED_AS)
+            or "policy='failure', policy='missing' or policy='errored=missing,limit=failure'",
+        )
+    return word
+
+
+def policy_text(policy: Any) -> str:
+    """Write a policy in one way, whatever way it was given in; "" for none."""
+    if policy is None or (isinstance(policy, str) and "=" not in policy):
+        return policy or ""
+    decided = parse_policy(policy)
+    named = {status for status, _ in _pairs(policy)}
+    return ",".join(f"{status}={decided[status]}" for status in STATUSES if status in named)
+
+
+class StatusCounts:
+    """Counts of records by agent, task and status, and the policy that says what they count as.
+
+    Parameters
+    ----------
+    policy : str or mapping, optional
+        See `parse_policy`.
+    scores_beside : bool
+        Whether a record without the status scored may hold a score, so that "as_scored" can be
+        offered.
+    """
+
+    def __init__(self, policy: Any, scores_beside: bool = True) -> None:
+        self.policy = policy_text(policy)
+        decided = parse_policy(policy)
+        self._counted_as = np.array(
+            [COUNTED_AS.index(decided[s]) if s in decided else _UNDECIDED for s in STATUSES]
+        )
+        self._scores_beside = scores_beside
+        self._parts: list[pd.DataFrame] = []
+        self._scored = 0
+        self._pending = 0
+        self._first = ""
+        self._without_score = 0
+
+    def add(
+        self,
+        agent: np.ndarray,
+        task: np.ndarray,
+        status: np.ndarray,
+        success: np.ndarray,
+        first_place: Any = None,
+    ) -> np.ndarray:
+        """Count rows and say what each counts as.
+
+        Parameters
+        ----------
+        agent, task, status : numpy.ndarray
+            (row,) positions, those of `status` in STATUSES.
+        success : numpy.ndarray
+            (row,) 0, 1 or MISSING.
+        first_place : callable, optional
+            Words for the place of a row, for the message about a status without a decision.
+
+        Returns
+        -------
+        numpy.ndarray
+            (row,) 0, 1, or MISSING where the row is no attempt.
+        """
+        other = status != SCORED
+        self._scored += int(other.size - other.sum())
+        if not other.any():
+            return success
+        counted = self._counted_as[status]
+        if not self._first and first_place and (other & (counted == _UNDECIDED)).any():
+            self._first = first_place(int(np.argmax(other & (counted == _UNDECIDED))))
+        standing = other & (counted == _AS_SCORED)
+        self._without_score += int((standing & (success == MISSING)).sum())
+        frame = pd.DataFrame(
+            {"agent_index": agent, "task_index": task, "status": status, "counted_as": counted}
+        )[other]
+        self._parts.append(frame.value_counts(sort=False).rename("records").reset_index())
+        self._pending += len(self._parts[-1])
+        if self._pending > 1_000_000:
+            self._parts, self._pending = [self._grouped()], 0
+        lost = other & (counted != _AS_SCORED)
+        return np.where(lost, np.where(counted == _FAILURE, 0, MISSING), success)
+
+    def stands(self, status: np.ndarray) -> np.ndarray:
+        """(row,) whether the score of a record with each status counts."""
+        return (status == SCORED) | (self._counted_as[status] == _AS_SCORED)
+
+    def _grouped(self) -> pd.DataFrame:
+        keys = ["agent_index", "task_index", "status", "counted_as"]
+        if not self._parts:
+            return pd.DataFrame({name: np.empty(0, np.int64) for name in [*keys, "records"]})
+        return pd.concat(self._parts).groupby(keys, as_index=False)[["records"]].sum()
+
+    def table(self, agents: list[str], where: str) -> pd.DataFrame:
+        """Make the argument `unscored` of build_dataset, sorted.
+
+        Raises
+        ------
+        InputError
+            Where the policy leaves a status open that occurs, with the counts by agent.
+        """
+        table = self._grouped()
+        undecided = table[table["counted_as"] == _UNDECIDED]
+        if len(undecided):
+            raise self._open(undecided, agents, where)
+        if self._without_score:
+            raise InputError(
+                f"{self._without_score} of the records that the policy counts as_scored have no "
+                "score",
+                where=where,
+                expected="a score in each of them",
+                remedy="policy='failure', policy='missing', or one for each status: "
+                "policy='errored=missing,limit=as_scored'",
+            )
+        return table.assign(
+            status=np.asarray(STATUSES)[table["status"]],
+            counted_as=np.asarray(COUNTED_AS)[table["counted_as"]],
+        )
+
+    def _open(self, undecided: pd.DataFrame, agents: list[str], where: str) -> InputError:
+        total = self._scored + sum(int(part["records"].sum()) for part in self._parts)
+        parts = []
+        for code in sorted(undecided["status"].unique().tolist()):
+            group = undecided[undecided["status"] == code]
+            by_agent = group.groupby("agent_index")["records"].sum().sort_values(ascending=False)
+            pairs = zip(by_agent.index.tolist(), by_agent.tolist(), strict=True)
+            names = [_Plain(f"{agents[agent]}: {n}") for agent, n in pairs]
+            parts.append(f"{int(by_agent.sum())} {STATUSES[code]} ({listed(names)})")
+        words = [STATUSES[int(code)] for code in sorted(undecided["status"].unique())]
+        each = ",".join(f"{word}=missing" for word in words)
+        scored = ", policy='as_scored' (their score stands)" if self._scores_beside else ""
+        return InputError(
+            f"{int(undecided['records'].sum())} of {total} records are not simply scored: "
+            + "; ".join(parts),
+            where=self._first or where,
+            expected="a decision what they count as: a failure, or no attempt at all",
+            remedy=f"policy='failure', policy='missing' (not an attempt; counted apart){scored}, "
+            f"or one for each status: policy={each!r}",
+        )
+
+    def attributes(self, table: pd.DataFrame) -> dict[str, Any]:
+        """Make the attributes policy, status_counts and dropped of a dataset from its `table`."""
+        missing = table[table["counted_as"] == "missing"]
+        return {
+            "policy": self.policy,
+            "status_counts": {"scored": self._scored, **_by_status(table)},
+            "dropped": _by_status(missing),
+        }
+
+
+def _by_status(table: pd.DataFrame) -> dict[str, int]:
+    found = {status: table["records"][table["status"] == status].sum() for status in STATUSES}
+    return {status: int(number) for status, number in found.items() if number}
+
+
+class _Plain(str):
+    """Text that messages list without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
