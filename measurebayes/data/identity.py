@@ -220,13 +220,21 @@ class Records:
                     remedy=did_you_mean(unknown[0], known) or "agent_from=['model']",
                 )
             return [_agent_label(one, agent_from) for one in settings]
-        by_model: dict[str, list[dict[str, str]]] = {}
+        # What every suite sets for itself (a solver, a limit) tells agents apart within it alone.
+        by_model: dict[tuple[str, str], list[dict[str, str]]] = {}
         for at in sorted(used):
-            own = {k: v for k, v in self.headers[at].settings.items() if v}
-            of_model = by_model.setdefault(own.get("model", ""), [])
-            if own not in of_model:
-                of_model.append(own)
-        if several := {model: found for model, found in by_model.items() if len(found) > 1}:
+            run = self.headers[at]
+            own = {name: value for name, value in run.settings.items() if value}
+            shared = {name: own[name] for name in own if name not in run.of_suite}
+            for suite, compared in (("", shared), (run.suite, own)):
+                of_model = by_model.setdefault((own.get("model", ""), suite), [])
+                if compared not in of_model:
+                    of_model.append(compared)
+        several: dict[str, list[dict[str, str]]] = {}
+        for (model, _), found in by_model.items():
+            if len(found) > 1:
+                several.setdefault(model, found)
+        if several:
             raise self._open_settings(several)
         return [_agent_label(one, ["model"]) for one in settings]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,9 @@ class Run:
         measurebayes.data.schema.STATUSES), "value" (the score as it stands there), and
         "metadata.NAME" for families. A record without a score and with the scorer "" belongs to
         every scorer that the run has.
+    of_suite : frozenset of str
+        Names of settings that a suite may set for itself, such as a solver: they tell agents apart
+        only where runs of one suite differ in them.
     """
 
     place: str
@@ -93,6 +96,7 @@ class Run:
     settings: Mapping[str, str]
     suite: str
     records: Mapping[str, Sequence[Any]]
+    of_suite: frozenset[str] = frozenset()
 
 
 def dataset_of_runs(runs: Iterable[Run], options: Mapping[str, Any], name: str) -> xr.Dataset:
@@ -178,7 +182,7 @@ class _Collected:
             "value": self.values.encode(of["value"]),
         }
         self.parts.append(pd.DataFrame(part).astype("int32"))
-        self.headers.append(Run(run.place, run.identity, run.created, run.settings, run.suite, {}))
+        self.headers.append(replace(run, records={}))
         if self.family and self.family in of:
             for task, family in set(zip(part["task"].tolist(), of[self.family], strict=True)):
                 if not values.is_blank(family):

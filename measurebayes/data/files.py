@@ -1,0 +1,287 @@
+"""Files of logs: one file, a folder, a glob pattern or a zip archive, seen as one list."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import gzip
+import hashlib
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import IO
+
+from measurebayes.data import archive, jsontext
+from measurebayes.errors import InputError, shown
+
+SUFFIXES = (".eval", ".json", ".jsonl", ".json.gz", ".jsonl.gz")
+HEAD_BYTES = 1 << 20
+MAX_DOCUMENT = 2048 << 20  # a file that is parsed as a whole
+MAX_LINE = 256 << 20
+MAX_FILES = 200_000
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_GZIP = b"\x1f\x8b"
+_WILD = "*?["
+
+
+class LogFile:
+    """A file on the disk or in an archive.
+
+    Parameters
+    ----------
+    name : str
+        Path below what was given, with "/" between; formats that pair files use it.
+    place : str
+        What messages call it.
+    open_bytes : callable
+        Opens it for reading bytes.
+    packed : int
+        Its size as it is stored, bytes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        place: str,
+        open_bytes: Callable[[], AbstractContextManager[IO[bytes]]],
+        packed: int,
+    ) -> None:
+        self.name = name
+        self.place = place
+        self.packed = packed
+        self._open_bytes = open_bytes
+
+    @property
+    def folder(self) -> str:
+        """Path of its folder; "" at the top."""
+        return self.name.rpartition("/")[0]
+
+    @cached_property
+    def _start(self) -> bytes:
+        with self._open_bytes() as file:
+            return file.read(4)
+
+    @property
+    def is_zip(self) -> bool:
+        """Whether it is a zip archive."""
+        return self._start.startswith(_ZIP)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Keys of the first JSON object in it, as far as its beginning tells."""
+        if self.is_zip:
+            return frozenset()
+        with self.opened() as file:
+            head = file.read(HEAD_BYTES)
+        if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+            return frozenset()
+        return frozenset(jsontext.first_keys(head, self.place))
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Open it for reading, unpacked; what the disk and gzip report becomes InputError."""
+        try:
+            with self._open_bytes() as file:
+                if self._start.startswith(_GZIP):
+                    with gzip.GzipFile(fileobj=file) as unpacked:
+                        yield unpacked
+                else:
+                    yield file
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(
+                f"the file can't be read to its end: {error}",
+                where=self.place,
+                expected="a whole file",
+                remedy="copy it anew",
+            ) from None
+
+    def content(self) -> bytes:
+        """All bytes of it, unpacked."""
+        limit = MAX_DOCUMENT
+        if self._start.startswith(_GZIP):
+            limit = max(archive.MAX_SMALL, min(archive.MAX_RATIO * self.packed, limit))
+        with self.opened() as file:
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise InputError(
+                f"the file holds more than {limit // archive.MIB} MiB",
+                where=self.place,
+                expected="a log of less, as one JSON document",
+                remedy="split it, or let its harness write a format for large logs (.eval, .jsonl)",
+            )
+        if not content.removeprefix(b"\xef\xbb\xbf").strip():
+            raise InputError(
+                "the file is empty",
+                where=self.place,
+                expected="a log",
+                remedy="check that whatever wrote the file has finished, or remove it",
+            )
+        return content
+
+    def lines(self, digest: Digest) -> Iterator[tuple[int, bytes]]:
+        """Yield number and bytes of each line that is not blank."""
+        total = hashlib.sha256()
+        limit = archive.MAX_SMALL + archive.MAX_RATIO * self.packed
+        with self.opened() as file:
+            number = 0
+            while line := file.readline(MAX_LINE):
+                number += 1
+                total.update(line)
+                limit -= len(line)
+                if limit < 0 or len(line) == MAX_LINE:
+                    raise InputError(
+                        "the line is too long" if limit >= 0 else "the file unpacks to too much",
+                        where=f"{self.place}, line {number}",
+                        expected=f"lines of less than {MAX_LINE // archive.MIB} MiB",
+                        remedy="leave this file out",
+                    )
+                if line.strip():
+                    yield number, line
+        digest.add_digest(total.digest())
+
+
+class Digest:
+    """SHA-256 over what was read, whatever the order and the names of the files."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def add(self, content: bytes) -> bytes:
+        """Add the content of a file or of a part of it, and give it back."""
+        self._parts.append(hashlib.sha256(content).digest())
+        return content
+
+    def add_digest(self, part: bytes) -> None:
+        """Add the SHA-256 of something that was read in pieces."""
+        self._parts.append(part)
+
+    def hexdigest(self) -> str:
+        """SHA-256 of the sorted digests of the parts; of the one part where there is one."""
+        if len(self._parts) == 1:
+            return self._parts[0].hex()
+        return hashlib.sha256(b"".join(sorted(self._parts))).hexdigest()
+
+
+def is_pattern(path: Path) -> bool:
+    """Tell whether a path is a glob pattern rather than the name of a file."""
+    return any(mark in str(path) for mark in _WILD) and not _exists(path)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def single(path: Path) -> LogFile:
+    """Make the list element for one file that a user named."""
+    return _on_disk(path, path.name)
+
+
+def in_folder(folder: Path) -> list[LogFile]:
+    """All files in a folder and its subfolders that may be logs, sorted by name.
+
+    Raises
+    ------
+    InputError
+        Where the folder can't be read, or there is a symbolic link in it.
+    """
+    found = [_on_disk(path, path.relative_to(folder).as_posix()) for path in _walk(folder)]
+    return sorted(found, key=lambda file: file.name)
+
+
+def matching(pattern: Path) -> list[LogFile]:
+    """All files that a glob pattern matches, and those in folders that it matches."""
+    paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 - absolute patterns too
+    named = [Path(name) for name in paths]
+    if not named:
+        raise InputError(
+            "no file fits the pattern",
+            where=str(pattern),
+            expected="a pattern such as logs/*.eval or logs/**/*.json",
+            remedy="put the pattern in quotes, and check it: ls PATTERN",
+        )
+    files: dict[Path, None] = {}
+    for path in named:
+        if path.is_symlink():
+            raise _link(path)
+        files |= dict.fromkeys(_walk(path) if path.is_dir() else [path])
+    return [_on_disk(path, path.as_posix()) for path in files]
+
+
+def _walk(folder: Path) -> Iterable[Path]:
+    found: list[Path] = []
+    pending = [folder]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                inside = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            raise InputError(f"the folder can't be read: {error}", where=str(folder)) from None
+        for entry in inside:
+            path = Path(entry.path)
+            if entry.is_symlink():
+                raise _link(path)
+            if entry.is_dir():
+                pending.append(path)
+            elif entry.name.endswith(SUFFIXES):
+                found.append(path)
+        if len(found) > MAX_FILES:
+            raise InputError(
+                f"the folder holds more than {MAX_FILES} logs",
+                where=str(folder),
+                expected="a folder of logs",
+                remedy="name a part of it",
+            )
+    return found
+
+
+def _link(path: Path) -> InputError:
+    return InputError(
+        "there is a symbolic link among the logs",
+        where=str(path),
+        expected="files and folders (a link may lead anywhere, or to a log that is here already)",
+        remedy="copy the file that it points to, or name its path itself",
+    )
+
+
+def _on_disk(path: Path, name: str) -> LogFile:
+    def open_bytes() -> AbstractContextManager[IO[bytes]]:
+        return path.open("rb")
+
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"the file can't be opened: {error}", where=str(path)) from None
+    return LogFile(name, str(path), open_bytes, size)
+
+
+def in_archive(outer: LogFile) -> list[LogFile]:
+    """All members of a zip archive that may be logs, sorted by name."""
+    with outer.opened() as file, archive.opened_archive(file, outer.place) as opened:
+        members = [
+            member.filename
+            for member in opened.infolist()
+            if member.filename.endswith(SUFFIXES)
+            and not any(part.startswith((".", "__MACOSX")) for part in member.filename.split("/"))
+        ]
+    for name in members:
+        if members.count(name) > 1:
+            raise archive.unsafe(f"the archive has {shown(name)} twice", outer.place)
+    return [_in_archive(outer, name) for name in sorted(members)]
+
+
+def _in_archive(outer: LogFile, name: str) -> LogFile:
+    place = f"{outer.place}, member {name}"
+
+    @contextlib.contextmanager
+    def open_bytes() -> Iterator[IO[bytes]]:
+        with outer.opened() as file, archive.opened_archive(file, outer.place) as opened:
+            yield io.BytesIO(archive.member_bytes(opened, opened.getinfo(name), place))
+
+    return LogFile(name, place, open_bytes, 0)
