@@ -120,12 +120,15 @@ def analyse(
         Models, data or folder can't be used; nothing is written then.
     """
     from measurebayes.data import summarise, validate_for_fit
+    from measurebayes.inference.fitting import check_scale
 
     folder = Path(folder)
     chosen = _models(models)
     changes = {name: _own_priors(model, priors) for name, model in chosen.items()}
     _all_used(priors, changes)
     validate_for_fit(runs)
+    for model in chosen.values():
+        check_scale(model, runs, settings.get("unconnected", "error"))
     folder = _made(folder)
 
     result = Analysis(summarise(runs))

@@ -124,6 +124,7 @@ def reader_options(command: AnyCommand) -> AnyCommand:
         policy: str | None,
         columns: tuple[str, ...],
         options: tuple[str, ...],
+        joins: tuple[str, ...],
         **others: Any,
     ) -> Any:
         reading: dict[str, Any] = dict(named_values(options, "--option", "missing=drop"))
@@ -133,16 +134,19 @@ def reader_options(command: AnyCommand) -> AnyCommand:
             reading["policy"] = policy
         if columns:
             reading["columns"] = named_values(columns, "--column", "agent=model")
+        reading |= named_values(joins, "--join", "tasks=human_times.csv")
         return command(*args, reading=reading, **others)
 
     return all_of(
         click.option(
             "--reader",
-            help="Format of DATA where it can't be told from the file: long, wide, metr or pyirt.",
+            help="Format of DATA where it can't be told from the content: long, wide, hub, irw, "
+            "pyirt, metr, metr_yaml, inspect, lm_eval, helm or every_eval_ever.",
         ),
         click.option(
             "--policy",
-            help="What a run that an error stopped is: failure, missing or as_scored.",
+            help="What records without a score count as: failure, missing or as_scored, or one for "
+            "each status: errored=missing,limit=failure.",
         ),
         click.option(
             "--column",
@@ -156,7 +160,15 @@ def reader_options(command: AnyCommand) -> AnyCommand:
             "options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Any other option of the reader: --option missing=drop.",
+            help="Any other option of the reader: --option scorer=exact_match.",
+        ),
+        click.option(
+            "--join",
+            "joins",
+            multiple=True,
+            metavar="WHAT=FILE",
+            help="Table of properties: tasks=FILE, agents=FILE, families=FILE (a column task or "
+            "agent, a column each); or the rule family=prefix:/ for families.",
         ),
     )(with_reading)
 
@@ -180,6 +192,13 @@ sampling_options = all_of(
     click.option("--chains", type=click.IntRange(1), default=4, show_default=True),
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     prior_option,
+    click.option(
+        "--unconnected",
+        type=click.Choice(["error", "fit"]),
+        default="error",
+        show_default=True,
+        help="What data in pieces without a common scale are; fit: priors alone relate them.",
+    ),
     click.option("--quiet", is_flag=True, help="No progress bar."),
 )
 
@@ -209,19 +228,26 @@ def load_data(source: str, reading: Mapping[str, Any]) -> xr.Dataset:
 
 
 # Reader options as messages write them: missing='drop', columns={'agent': 'model'}.
-_KEYWORD = re.compile(
-    r"\b(policy|reader|agent|duplicates|human|ignore|missing|delimiter|strip)='([^']*)'"
-)
+_KEYWORD = re.compile(r"\b([a-z_]+)='([^']*)'")
+_JOINS = ("tasks", "agents", "families", "family")
 _COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
 
 
 def on_command_line(remedy: str) -> str:
     """Turn arguments of `measurebayes.load` in a message into options of a command."""
 
+    from measurebayes.data import READERS
+
+    known = {option.name for reader in READERS.values() for option in reader.options}
+
     def option(found: re.Match[str]) -> str:
         name, value = found.groups()
-        if name in ("policy", "reader"):
+        if name in _JOINS:
+            return f"--join {shlex.quote(f'{name}={value}')}"
+        if name in ("policy", "reader", "unconnected"):
             return f"--{name} {shlex.quote(value)}"
+        if name not in known:
+            return found[0]
         return f"--option {shlex.quote(f'{name}={value}')}"
 
     def column(found: re.Match[str]) -> str:

@@ -118,6 +118,7 @@ def _predict(fold: _Fold) -> tuple[np.ndarray, bool]:
         model,
         fold.runs.isel(cell=~fold.held_out),
         seed=fold.seed,
+        unconnected="fit",  # what a fold leaves may fall into pieces; priors relate them
         **{"progress": False, **fold.settings},
     )
     posterior = found["posterior"].to_dataset()

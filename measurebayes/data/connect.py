@@ -94,6 +94,8 @@ def with_note(runs: xr.Dataset) -> xr.Dataset:
     attrs = {name: value for name, value in runs.attrs.items() if name != UNCONNECTED}
     if len(found) > 1:
         attrs[UNCONNECTED] = described(found)
+    if attrs == runs.attrs:
+        return runs
     result = runs.copy(deep=False)
     result.attrs = attrs
     return result

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.data.connect import pieces
 from measurebayes.data.provenance import fingerprint
 
 
@@ -26,13 +27,15 @@ def summarise(dataset: xr.Dataset) -> dict[str, Any]:
         each task counts as its own),
         cells (pairs of agent and task with attempts), holes (pairs without), attempts, successes,
         always_solved and never_solved (tasks among those with attempts), unattempted_tasks,
-        unattempted_agents. Then sources (tasks of each), human_minutes (known, min, max, in
+        unattempted_agents, pieces (parts of the data without a common scale; described in
+        unconnected where there are several). Then sources (tasks of each), human_minutes (known, min, max, in
         minutes), release_dates (known, first, last), timing (attempts, successes, tasks of timed
         human attempts), status_counts and dropped (records by status and by reason), and the
         provenance: name, title, source, licence, citation, reader, sha256, fingerprint.
     """
     attempts, solved = _by(dataset, "task", "attempts"), _by(dataset, "task", "successes")
     attempted = attempts > 0
+    parts = pieces(dataset)
     agents, tasks, cells = (dataset.sizes[dim] for dim in ("agent", "task", "cell"))
     return {
         "name": dataset.attrs.get("name", ""),
@@ -49,6 +52,10 @@ def summarise(dataset: xr.Dataset) -> dict[str, Any]:
         "never_solved": int(np.sum(attempted & (solved == 0))),
         "unattempted_tasks": int(np.sum(~attempted)),
         "unattempted_agents": int(np.sum(_by(dataset, "agent", "attempts") == 0)),
+        "pieces": len(parts),
+        "unconnected": {f"piece {number}": str(part) for number, part in enumerate(parts, start=1)}
+        if len(parts) > 1
+        else {},
         "sources": _tally(dataset["source"].values),
         "human_minutes": _minutes(dataset["human_minutes"].values),
         "minutes_kinds": _tally(dataset["minutes_kind"].values),

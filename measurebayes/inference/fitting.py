@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from measurebayes.data import fingerprint, validate_for_fit
+from measurebayes.data import check_connected, fingerprint, validate_for_fit
 from measurebayes.errors import CheckpointError, InputError
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.results import assemble, labelled_draws
@@ -20,6 +21,10 @@ from measurebayes.program.registry import ModelFile, get_model
 
 BACKENDS = ("numpyro", "pymc")
 METHODS = ("nuts",)
+UNCONNECTED = ("error", "fit")  # what data in pieces are
+_OF_MINUTES = re.compile(
+    r"\bpp\.(\w*minutes|observe_times)"
+)  # a verb that puts tasks on a scale of their own
 
 
 def fit(
@@ -36,6 +41,7 @@ def fit(
     progress: bool = True,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    unconnected: str = "error",
     **options: Any,
 ) -> xr.DataTree:
     """Draw from the posterior of a model.
@@ -69,6 +75,10 @@ def fit(
         and can be deleted when the fit is saved.
     resume
         Go on from the checkpoint if it is there; the draws are those of an uninterrupted run.
+    unconnected
+        What data in several pieces without a common scale are (see `measurebayes.pieces`):
+        ``"error"``, or ``"fit"``: priors alone relate the pieces. Models of human minutes, which
+        are such a scale, fit them anyway.
     **options
         Options of the model, such as ``slopes="common"``; its page in docs/models lists them.
 
@@ -94,6 +104,7 @@ def fit(
     numbers = model.with_priors(priors)
     model = replace(model, priors=numbers)
     validate_for_fit(runs)
+    check_scale(model, runs, unconnected)
     settings = _settings(backend, method, draws, tune, chains, seed)
     attrs = {**settings, "priors": json.dumps(numbers)}
     if backend == "pymc":
@@ -112,6 +123,25 @@ def fit(
             model, runs, numbers, settings, executor, progress, checkpoint, resume
         )
     return assemble(model, runs, posterior, stats, {**attrs, **more})
+
+
+def check_scale(model: ModelFile, runs: xr.Dataset, unconnected: str = "error") -> None:
+    """Refuse data in pieces that neither shared tasks nor human minutes put on one scale.
+
+    Raises
+    ------
+    InputError
+        Naming the pieces.
+    """
+    if unconnected not in UNCONNECTED:
+        raise InputError(
+            f"unconnected {str(unconnected)[:40]!r}",
+            where="the arguments of fit",
+            expected="one of " + ", ".join(UNCONNECTED),
+            remedy="leave unconnected out to get 'error'",
+        )
+    if unconnected == "error" and not _OF_MINUTES.search(model.source):
+        check_connected(runs)
 
 
 def _settings(

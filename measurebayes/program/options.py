@@ -28,7 +28,7 @@ _FIT, _BUILD = "fit", "numpyro_model and pymc_model"
 _ARGUMENTS = {
     "backend": _FIT, "method": _FIT, "draws": _FIT, "tune": _FIT, "chains": _FIT,
     "seed": "fit, simulate and calibrate", "executor": "fit and calibrate",
-    "progress": "fit and calibrate", "checkpoint": _FIT, "resume": _FIT,
+    "progress": "fit and calibrate", "checkpoint": _FIT, "resume": _FIT, "unconnected": _FIT,
     "priors": "fit, describe, simulate and calibrate", "layout": _BUILD,
     "replications": "calibrate", "ranked_among": "calibrate",
 }  # fmt: skip
