@@ -235,7 +235,6 @@ _COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
 
 def on_command_line(remedy: str) -> str:
     """Turn arguments of `measurebayes.load` in a message into options of a command."""
-
     from measurebayes.data import READERS
 
     known = {option.name for reader in READERS.values() for option in reader.options}
