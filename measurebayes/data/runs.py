@@ -212,7 +212,7 @@ class _Collected:
                 f"no record is of the suite {listed(unknown)}",
                 where=f"{self.name}, option suite",
                 expected=f"suites among: {listed(sorted(known), 12)}",
-                remedy=did_you_mean(unknown[0], known) or "suite=...",
+                remedy=did_you_mean(unknown[0], known) or f"suite={min(known, default='NAME')!r}",
             )
         if not self.parts or not sum(map(len, self.parts)):
             raise InputError(

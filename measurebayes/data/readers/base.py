@@ -27,6 +27,8 @@ __all__ = [
     "Column",
     "Option",
     "Reader",
+    "check_table",
+    "check_unread",
     "delimiter_of",
     "mapped_names",
     "name_list",
@@ -106,6 +108,49 @@ class Reader:
                     remedy=did_you_mean(str(value), choices),
                 )
         return {name: given.get(name, option.default) for name, option in options.items()}
+
+
+def check_table(source: Source) -> None:
+    """Raise InputError where the source is no table."""
+    if source.kind not in ("csv", "parquet", "frame"):
+        raise InputError(
+            f"the file is {source.kind}",
+            where=source.name,
+            expected="a table: CSV, Parquet or a DataFrame",
+            remedy="choose another reader",
+        )
+
+
+def check_unread(
+    header: str, unread: list[str], known: Sequence[str], names: Mapping[str, str], ignored: Any
+) -> None:
+    """Raise InputError where columns are neither known to the reader nor to be ignored.
+
+    A misspelt optional column would else be lost in silence.
+
+    Parameters
+    ----------
+    header : str
+        Place, for the message.
+    unread : list of str
+        Columns of the file that are not read.
+    known : sequence of str
+        Names that the reader knows.
+    names : mapping
+        What `mapped_names` gave.
+    ignored : collection of str
+        The option `ignore`; "*" lets all pass.
+    """
+    unknown = [] if "*" in ignored else [name for name in unread if name not in ignored]
+    if unknown:
+        open_names = [name for name in known if name not in names]
+        hint = did_you_mean(unknown[0], open_names)
+        raise InputError(
+            f"the table has unknown columns: {listed(unknown, 12)}",
+            where=header,
+            expected=f"columns among: {', '.join(known)}",
+            remedy=f"{hint} leave them unread: ignore={','.join(unknown)!r} (or '*')".strip(),
+        )
 
 
 def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str, str]:

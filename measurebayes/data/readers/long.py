@@ -18,6 +18,8 @@ from measurebayes.data.readers.base import (
     Column,
     Option,
     Reader,
+    check_table,
+    check_unread,
     delimiter_of,
     mapped_names,
     name_list,
@@ -26,7 +28,7 @@ from measurebayes.data.readers.base import (
 from measurebayes.data.source import Source
 from measurebayes.data.tables import Batch, check_unique_names, read_batches
 from measurebayes.data.values import MISSING, Labels
-from measurebayes.errors import InputError, did_you_mean, listed, near, shown
+from measurebayes.errors import InputError, listed, near, shown
 
 TABLE = (
     Column("agent", "yes", "label of the agent: a model, a person, a system"),
@@ -73,13 +75,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     """Read a long table; see TABLE and OPTIONS."""
-    if source.kind not in ("csv", "parquet", "frame"):
-        raise InputError(
-            f"the file is {source.kind}",
-            where=source.name,
-            expected="a long table: CSV, Parquet or a DataFrame",
-            remedy="choose another reader",
-        )
+    check_table(source)
     check_unique_names(source)
     names = mapped_names(source, _KNOWN, options["columns"])
     _check_columns(source, names, options["ignore"])
@@ -113,22 +109,7 @@ def _check_columns(source: Source, names: Mapping[str, str], ignore: Any) -> Non
             expected="either success (one row an attempt) or successes and attempts (k of n)",
             remedy="remove one of them, or map another column to it with the option columns",
         )
-    _check_unread(header, unread, names, name_list(ignore))
-
-
-def _check_unread(
-    header: str, unread: list[str], names: Mapping[str, str], ignored: list[str]
-) -> None:
-    unknown = [] if "*" in ignored else [name for name in unread if name not in ignored]
-    if unknown:
-        open_names = [name for name in _KNOWN if name not in names]
-        hint = did_you_mean(unknown[0], open_names)
-        raise InputError(
-            f"the table has unknown columns: {listed(unknown, 12)}",
-            where=header,
-            expected=f"columns among: {', '.join(_KNOWN)}",
-            remedy=f"{hint} leave them unread: ignore={','.join(unknown)!r} (or '*')".strip(),
-        )
+    check_unread(header, unread, _KNOWN, names, name_list(ignore))
 
 
 class _Records:

@@ -16,6 +16,7 @@ from measurebayes.data.readers.base import (
     Column,
     Option,
     Reader,
+    check_table,
     delimiter_of,
     name_list,
     truth,
@@ -63,13 +64,7 @@ def _is_outcome(entry: Any) -> bool:
 
 def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     """Read a wide table; see TABLE and OPTIONS."""
-    if source.kind not in ("csv", "parquet", "frame"):
-        raise InputError(
-            f"the file is {source.kind}",
-            where=source.name,
-            expected="a wide table: CSV, Parquet or a DataFrame",
-            remedy="choose another reader",
-        )
+    check_table(source)
     check_unique_names(source)
     columns = _columns(source, options)
     label_column = options["agent"] or (columns[0] if columns[0] in _LABEL_NAMES else None)
