@@ -26,6 +26,8 @@ class MeasureBayesError(Exception):
         What was expected there.
     remedy : str, optional
         What to do or type next.
+    code : str, optional
+        Code of the problem in docs/lint.md, for the linter.
     """
 
     def __init__(
@@ -34,21 +36,23 @@ class MeasureBayesError(Exception):
         where: str | None = None,
         expected: str | None = None,
         remedy: str | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(found)
         self.found = found
         self.where = where
         self.expected = expected
         self.remedy = remedy
+        self.code = code
 
     def __str__(self) -> str:
         parts = [("where", self.where), ("expected", self.expected), ("remedy", self.remedy)]
         lines = [f"  {label + ':':<10}{text}" for label, text in parts if text]
         return "\n".join([self.found, *lines])
 
-    def __reduce__(self) -> tuple[type, tuple[str, str | None, str | None, str | None]]:
+    def __reduce__(self) -> tuple[type, tuple[str, str | None, str | None, str | None, str]]:
         # Executors pass errors between processes; the default would lose all but `found`.
-        return type(self), (self.found, self.where, self.expected, self.remedy)
+        return type(self), (self.found, self.where, self.expected, self.remedy, self.code)
 
 
 class InputError(MeasureBayesError, ValueError):

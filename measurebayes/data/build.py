@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.data.problems import problem
 from measurebayes.data.schema import EACH_TASK_ITS_OWN, validate
 from measurebayes.errors import InputError, listed, shown
 
@@ -116,14 +117,17 @@ class Attribute:
             if not unknown(result[owner]) and result[owner] != value:
                 conflicts.setdefault(owners[owner], [result[owner]]).append(value)
             result[owner] = value
-        if conflicts:
-            name, found = next(iter(conflicts.items()))
-            raise InputError(
-                f"rows disagree about {self.name} for {len(conflicts)} of {len(owners)}: "
-                f"{shown(name)} has {listed(found)}",
-                where=f"{where}, column {self.name!r}",
-                expected="one value for each, the same in all its rows (or blank)",
-                remedy=f"give all rows of {shown(name)} the same value, or leave the column out",
+        for name, found in conflicts.items():
+            problem(
+                InputError(
+                    f"rows disagree about {self.name} for {len(conflicts)} of {len(owners)}: "
+                    f"{shown(name)} has {listed(found)}",
+                    where=f"{where}, column {self.name!r}",
+                    expected="one value for each, the same in all its rows (or blank)",
+                    remedy=f"give all rows of {shown(name)} the same value, or leave the column "
+                    "out",
+                    code="V305",
+                )
             )
         return result
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from measurebayes.data.problems import STAND_IN, is_noting, problem
 from measurebayes.data.schema import MAX_COUNT, label_problem
 from measurebayes.errors import InputError, shown
 
@@ -36,12 +37,15 @@ class BadValueError(Exception):
         What is wrong with it, to be read after the value.
     expected : str
         What was expected in its place.
+    code : str
+        Code of the problem in docs/lint.md.
     """
 
-    def __init__(self, problem: str, expected: str) -> None:
+    def __init__(self, problem: str, expected: str, code: str = "V302") -> None:
         super().__init__(problem)
         self.problem = problem
         self.expected = expected
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -98,13 +102,29 @@ def parse_distinct(column: Encoded, parser: Callable[[Any], Any]) -> list[Any]:
         try:
             parsed.append(parser(value))
         except BadValueError as error:
-            raise InputError(
-                f"the value {shown(value)} {error.problem}",
-                where=column.place(column.first_row(position)),
-                expected=error.expected,
-                remedy="correct the file, or leave the record out",
-            ) from None
+            noted = is_noting()
+            rows = np.flatnonzero(column.indices == position) if noted else ()
+            problem(
+                InputError(
+                    f"the value {shown(value)} {error.problem}",
+                    where=column.place(column.first_row(position)),
+                    expected=error.expected,
+                    remedy="correct the file, or leave the record out",
+                    code=error.code,
+                ),
+                rows,
+                column.place,
+            )
+            parsed.append(_stand_in(parser))
     return parsed
+
+
+def _stand_in(parser: Callable[[Any], Any]) -> Any:
+    """Give what stands for a value that can't be used, so that the linter can go on."""
+    try:
+        return parser(None)
+    except BadValueError:
+        return parser(STAND_IN)
 
 
 def is_blank(value: Any) -> bool:
@@ -160,16 +180,16 @@ def minutes(value: Any) -> float:
     if isinstance(value, str):
         text = value.strip()
         if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
-            raise BadValueError("is not a number", expected)
+            raise BadValueError("is not a number", expected, "V306")
         value = text
     elif isinstance(value, bool):
-        raise BadValueError("is a truth value", expected)
+        raise BadValueError("is a truth value", expected, "V306")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise BadValueError("is not a usable number", expected) from None
+        raise BadValueError("is not a usable number", expected, "V306") from None
     if not math.isfinite(number) or number <= 0:
-        raise BadValueError("is not positive and finite", expected)
+        raise BadValueError("is not positive and finite", expected, "V306")
     return number
 
 
@@ -182,13 +202,13 @@ def date(value: Any) -> np.datetime64:
         try:
             value = datetime.datetime.fromisoformat(value.strip())
         except ValueError:
-            raise BadValueError("is not a date", expected) from None
+            raise BadValueError("is not a date", expected, "V307") from None
     if isinstance(value, datetime.datetime):
         value = value.date()
     if not isinstance(value, datetime.date):
-        raise BadValueError("is not a date", expected)
+        raise BadValueError("is not a date", expected, "V307")
     if not _DATES[0] <= value <= _DATES[1]:
-        raise BadValueError("is out of range for a date", expected)
+        raise BadValueError("is out of range for a date", expected, "V307")
     return np.datetime64(value.isoformat(), "ns")
 
 
@@ -196,15 +216,15 @@ def label(value: Any, strip: bool = False) -> str:
     """Parse a label of an agent, task or family."""
     expected = "a label: text without leading or trailing blanks (or a whole number)"
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise BadValueError("is blank", expected)
+        raise BadValueError("is blank", expected, "V301")
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise BadValueError(f"is of type {type(value).__name__}", expected)
+        raise BadValueError(f"is of type {type(value).__name__}", expected, "V301")
     text = value.strip() if strip else value
     if problem := label_problem(text):
         hint = "" if strip or "blanks" not in problem else "; strip=True takes the blanks off"
-        raise BadValueError(problem, expected + hint)
+        raise BadValueError(problem, expected + hint, "V301")
     return text
 
 
