@@ -1,0 +1,198 @@
+"""Horizons from human times with error: the simulation of a published lecture.
+
+python benchmarks/horizon_simulation.py [--replications 200] [--arms naive simex] [--longest 16]
+    [--error-sd 1] [--seed 1] [-o FILE.json]
+
+230 tasks in 80 families, minutes log-uniform from 2 seconds to 16 hours; 18 agents whose horizon
+doubles every 7 months; times observed with error. Writes one row a replication and arm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import measurebayes as mb
+from measurebayes.data.build import build_dataset
+
+HERE = Path(__file__).resolve().parent
+AGENTS, TASKS, FAMILIES = 18, 230, 80
+SHORTEST_MINUTES = 2.0 / 60.0
+HOURS = (4, 12)  # true horizons that are looked at; an agent has each of them exactly
+MONTHS_PER_DOUBLING = 7.0
+RATIO = 0.18  # true 80 % horizon over 50 % horizon
+SLOPE = np.log(4.0) / np.log2(RATIO)  # logits per doubling, -0.56
+FIRST_RELEASE = np.datetime64("2023-01-01", "ns")
+
+
+@dataclass(frozen=True)
+class Lecture:
+    """One simulated suite, and what is true of it."""
+
+    runs: xr.Dataset
+    log2_minutes: np.ndarray  # true (task,)
+    log2_horizon: np.ndarray  # true, 50 %, (agent,)
+    error_sd: float
+
+    def agent(self, hours: float) -> str:
+        """Return the agent whose true horizon is nearest to this."""
+        nearest = np.abs(self.log2_horizon - np.log2(60.0 * hours)).argmin()
+        return str(self.runs["agent"].values[nearest])
+
+
+def simulate_lecture(
+    seed: int,
+    error_sd: float = 1.0,
+    longest_hours: float = 16.0,
+    attempts: int = 6,
+    family_sd: float = 1.3,
+    timed: float = 0.3,
+) -> Lecture:
+    """Simulate a suite, agents on it, and people who were timed on its tasks.
+
+    logit P(agent i solves task j) = SLOPE (log2 t[j] - log2 h[i]) + effect of j's family, Normal(0,
+    family_sd), the same for all agents: so are successes correlated within a family, and the
+    80/50 ratio of the suite as a whole falls below `RATIO`, which holds within a family. A family
+    has one task at least, and the others are thrown into families at random.
+
+    A person's log2 time at a task is Normal(log2 t, error_sd). The human minutes of every task are
+    one person's time. At a share of `timed` tasks 1 to 5 people were timed, the first of whom is
+    that person; their times are the timing variables of the data. All of them succeeded.
+    """
+    rng = np.random.default_rng(seed)
+    family = np.sort(np.r_[np.arange(FAMILIES), rng.integers(0, FAMILIES, TASKS - FAMILIES)])
+    log2_minutes = rng.uniform(np.log2(SHORTEST_MINUTES), np.log2(60.0 * longest_hours), TASKS)
+    observed = log2_minutes + rng.normal(0.0, error_sd, TASKS)
+    log2_horizon = horizons_true()
+    effect = rng.normal(0.0, family_sd, FAMILIES)[family]
+    log_odds = SLOPE * (log2_minutes - log2_horizon[:, None]) + effect
+    solved = rng.binomial(attempts, 1.0 / (1.0 + np.exp(-log_odds)))
+    timing = timings(rng, log2_minutes, observed, error_sd, timed)
+    who, what = (index.ravel() for index in np.indices(solved.shape))
+    months = MONTHS_PER_DOUBLING * (log2_horizon - log2_horizon[0])
+    runs = build_dataset(
+        [f"agent {i:02d}" for i in range(AGENTS)],
+        [f"task {j:03d}" for j in range(TASKS)],
+        pd.DataFrame(
+            {
+                "agent_index": who,
+                "task_index": what,
+                "successes": solved.ravel(),
+                "attempts": attempts,
+            }
+        ),
+        {"name": f"lecture {seed}"},
+        families=[f"family {f:02d}" for f in family],
+        sources=["simulated"] * TASKS,
+        human_minutes=list(2.0**observed),
+        minutes_kinds=["baseline"] * TASKS,
+        release_dates=list(FIRST_RELEASE + (months * 30.44).astype("timedelta64[D]")),
+        timing=timing,
+    )
+    return Lecture(runs, log2_minutes, log2_horizon, error_sd)
+
+
+def horizons_true() -> np.ndarray:
+    """log2 minutes of the true horizons: evenly spaced, the last two of `HOURS` three apart."""
+    step = np.log2(HOURS[1] / HOURS[0]) / 3.0
+    return np.log2(60.0 * HOURS[1]) - step * np.arange(AGENTS - 1, -1, -1)
+
+
+def timings(
+    rng: np.random.Generator,
+    log2_minutes: np.ndarray,
+    observed: np.ndarray,
+    error_sd: float,
+    timed: float,
+) -> pd.DataFrame:
+    """Timed human attempts at a random share of the tasks; the first took what was observed."""
+    chosen = np.sort(rng.choice(TASKS, round(timed * TASKS), replace=False))
+    number = rng.integers(1, 6, chosen.size)
+    task = np.repeat(chosen, number)
+    times = log2_minutes[task] + rng.normal(0.0, error_sd, task.size)
+    first = np.cumsum(number) - number
+    times[first] = observed[chosen]
+    return pd.DataFrame({"task_index": task, "minutes": 2.0**times, "success": 1})
+
+
+# An arm turns a simulated suite into a table: agent, horizon_50, horizon_80 (minutes), and, where
+# it has them, horizon_50_low and horizon_50_high (90 %).
+
+
+def naive(lecture: Lecture) -> pd.DataFrame:
+    """Take times as exact: METR's regression."""
+    return mb.classical_horizons(lecture.runs)
+
+
+def simex(lecture: Lecture) -> pd.DataFrame:
+    """Simulation extrapolation with the error's standard deviation known."""
+    return mb.simex(lecture.runs, error_sd=lecture.error_sd, replicates=30)
+
+
+ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {"naive": naive, "simex": simex}
+
+
+def row(lecture: Lecture, arm: str, replication: int) -> dict[str, float | int | str]:
+    """Run an arm: estimated over true horizon, and the 80/50 ratio, at each of `HOURS`."""
+    table = ARMS[arm](lecture).set_index("agent")
+    found: dict[str, float | int | str] = {"replication": replication, "arm": arm}
+    for hours in HOURS:
+        agent = table.loc[lecture.agent(hours)]
+        true = 60.0 * hours
+        found[f"times_{hours}h"] = float(agent["horizon_50"] / true)
+        found[f"ratio_{hours}h"] = float(agent["horizon_80"] / agent["horizon_50"])
+        if "horizon_50_low" in agent:
+            inside = agent["horizon_50_low"] <= true <= agent["horizon_50_high"]
+            found[f"covered_{hours}h"] = int(inside)
+    return found
+
+
+def summary(rows: list[dict[str, float | int | str]]) -> pd.DataFrame:
+    """Means over replications: of estimated over true horizon also the geometric mean."""
+    parts = {}
+    for arm, table in pd.DataFrame(rows).groupby("arm", sort=False):
+        parts[arm] = {"replications": len(table)}
+        for hours in HOURS:
+            times = table[f"times_{hours}h"]
+            parts[arm] |= {
+                f"{hours} h, mean": times.mean(),
+                f"{hours} h, geometric mean": np.exp(np.log(times).mean()),
+                f"{hours} h, median": times.median(),
+                f"{hours} h, 80/50": np.exp(np.log(table[f"ratio_{hours}h"]).mean()),
+            }
+            if f"covered_{hours}h" in table and table[f"covered_{hours}h"].notna().all():
+                parts[arm][f"{hours} h, covered"] = table[f"covered_{hours}h"].mean()
+    return pd.DataFrame(parts).T.rename_axis("arm")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--longest", type=float, default=16.0, help="longest task, hours")
+    parser.add_argument("--error-sd", type=float, default=1.0, help="of log2 minutes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, help="JSON with a row a replication and arm")
+    given = parser.parse_args()
+    rows = []
+    for replication in range(given.replications):
+        lecture = simulate_lecture(
+            given.seed + replication, error_sd=given.error_sd, longest_hours=given.longest
+        )
+        rows += [row(lecture, arm, replication) for arm in given.arms]
+    settings = {k: v for k, v in vars(given).items() if k != "output"}
+    if given.output:
+        text = json.dumps({"settings": settings, "rows": rows}, indent=1)
+        given.output.write_text(text + "\n", encoding="utf-8")
+    print(summary(rows).T.round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
