@@ -19,17 +19,10 @@ from measurebayes.data import identity, scores, values
 from measurebayes.data.build import CellCounts, build_dataset
 from measurebayes.data.options import STRIP, Option, name_list, truth
 from measurebayes.data.schema import STATUSES
-from measurebayes.data.statuses import SCORED, StatusCounts
+from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
 from measurebayes.data.values import BadValueError
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
-POLICY = Option(
-    "policy",
-    None,
-    "what records count as that errored, hit a limit, were refused or not attempted: failure, "
-    "missing (no attempt), as_scored (their score stands), or one for each status: a mapping, or "
-    'text such as "errored=missing,limit=failure". Needed where such records occur',
-)
 THRESHOLD = Option(
     "threshold", None, "a score of at least this number is a success; needed for other scores than "
     "0 and 1",
@@ -240,9 +233,9 @@ class _Collected:
                 expected="each task by one label",
                 remedy="leave out the option strip",
             )
-        success = self._success(records)
         statuses = StatusCounts(self.options["policy"])
-        outcome = statuses.add(agent, task, records["status"].to_numpy(), success)
+        status = records["status"].to_numpy()
+        outcome = statuses.add(agent, task, status, self._success(records, statuses))
         unscored = statuses.table(agents, self.name)
         counted = outcome != values.MISSING
         cells = CellCounts()
@@ -259,15 +252,14 @@ class _Collected:
             unscored=unscored,
         )
 
-    def _success(self, records: pd.DataFrame) -> np.ndarray:
+    def _success(self, records: pd.DataFrame, statuses: StatusCounts) -> np.ndarray:
         """0, 1 or MISSING for each record; scores of records that don't count aren't judged."""
-        status = records["status"].to_numpy()
-        code = records["value"].to_numpy()
+        status, code = records["status"].to_numpy(), records["value"].to_numpy()
         distinct = self.values.names
-        blank = np.array([values.is_blank(value) for value in distinct], dtype=bool)
-        judged = StatusCounts(self.options["policy"]).stands(status) & ~(
-            blank[code] & (status != SCORED)
-        )
+        empty = np.array([values.is_blank(value) for value in distinct], dtype=bool)[code]
+        other = status != SCORED
+        statuses.scores_beside = bool((other & ~empty).any())
+        judged = statuses.stands(status) & ~(empty & other)
         used = np.bincount(code[judged], minlength=len(distinct))
         threshold = scores.threshold_of(self.options["threshold"])
         outcome = scores.outcomes(distinct, used, threshold, self.name)

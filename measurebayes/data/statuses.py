@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from measurebayes.data.options import Option
 from measurebayes.data.schema import COUNTED_AS, STATUSES
 from measurebayes.data.values import MISSING, BadValueError, is_blank
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
+POLICY = Option(
+    "policy",
+    None,
+    "what records count as that errored, hit a limit, were refused or not attempted: failure, "
+    "missing (no attempt), as_scored (their score stands), or one for each status: a mapping, or "
+    'text such as "errored=missing,limit=failure". Needed where such records occur',
+)
 SCORED = STATUSES.index("scored")
 NOT_ADMINISTERED = STATUSES.index("not_administered")
 _UNDECIDED = -1
@@ -113,17 +121,17 @@ class StatusCounts:
     policy : str or mapping, optional
         See `parse_policy`.
     scores_beside : bool
-        Whether a record without the status scored may hold a score, so that "as_scored" can be
-        offered.
+        Whether records of other statuses than scored hold scores, so that messages offer
+        "as_scored".
     """
 
-    def __init__(self, policy: Any, scores_beside: bool = True) -> None:
+    def __init__(self, policy: Any, scores_beside: bool = False) -> None:
         self.policy = policy_text(policy)
         decided = parse_policy(policy)
         self._counted_as = np.array(
             [COUNTED_AS.index(decided[s]) if s in decided else _UNDECIDED for s in STATUSES]
         )
-        self._scores_beside = scores_beside
+        self.scores_beside = scores_beside
         self._parts: list[pd.DataFrame] = []
         self._scored = 0
         self._pending = 0
@@ -220,11 +228,11 @@ class StatusCounts:
             parts.append(f"{int(by_agent.sum())} {STATUSES[code]} ({listed(names)})")
         words = [STATUSES[int(code)] for code in sorted(undecided["status"].unique())]
         each = ",".join(f"{word}=missing" for word in words)
-        scored = ", policy='as_scored' (their score stands)" if self._scores_beside else ""
+        scored = ", policy='as_scored' (their score stands)" if self.scores_beside else ""
         return InputError(
-            f"{int(undecided['records'].sum())} of {total} records are not simply scored: "
+            f"{int(undecided['records'].sum())} of {total} records did not end as scored: "
             + "; ".join(parts),
-            where=self._first or where,
+            where=f"{self._first} (the first)" if self._first else where,
             expected="a decision what they count as: a failure, or no attempt at all",
             remedy=f"policy='failure', policy='missing' (not an attempt; counted apart){scored}, "
             f"or one for each status: policy={each!r}",

@@ -68,8 +68,10 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     check_unique_names(source)
     names = mapped_names(source, _KNOWN, options["columns"])
     settings = name_list(options["settings"])
-    _check_columns(source, names, settings, options["ignore"])
+    _check_columns(source, names, settings, options)
     names |= {f"setting {name}": name for name in settings}
+    if family := _family(source, options["family"]):
+        names[f"metadata.{family}"] = family
     rows = _Rows(truth(options["strip"], "strip"))
     # a column may be named twice, as a setting and as one of the table
     for batch in read_batches(source, list(dict.fromkeys(names.values())), delimiter_of(options)):
@@ -78,7 +80,7 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _check_columns(
-    source: Source, names: Mapping[str, str], settings: list[str], ignore: Any
+    source: Source, names: Mapping[str, str], settings: list[str], options: Mapping[str, Any]
 ) -> None:
     header = f"{source.name}, header"
     if lacking := [name for name in _REQUIRED if name not in names]:
@@ -96,9 +98,22 @@ def _check_columns(
             expected=f"columns of the file: {listed(source.names, 12)}",
             remedy=did_you_mean(unknown[0], source.names),
         )
-    used = {*names.values(), *settings}
+    used = {*names.values(), *settings, _family(source, options["family"])}
     unread = [name for name in source.names if name not in used]
-    check_unread(header, unread, _KNOWN, names, name_list(ignore))
+    check_unread(header, unread, _KNOWN, names, name_list(options["ignore"]))
+
+
+def _family(source: Source, option: Any) -> str:
+    """Name of the column with the families, "" where it isn't asked for."""
+    name = str(option or "").removeprefix("column:")
+    if name and name not in source.names:
+        raise InputError(
+            f"the table has no column {shown(name)}",
+            where=f"{source.name}, option family",
+            expected=f"a column of the file: {listed(source.names, 12)}",
+            remedy=did_you_mean(name, source.names),
+        )
+    return name
 
 
 class _Rows:
@@ -152,11 +167,11 @@ class _Rows:
             name: np.array(labels.names, dtype=object) for name, labels in self._labels.items()
         }
         names |= {name: _objects_of(list(known)) for name, known in self._scores.items()}
-        own = ["model", "created", *(name for name in table if name.startswith("setting "))]
+        own = ["model", "created", *(name for name in names if name.startswith("setting "))]
         for _, rows in table.groupby(["run", "task"], sort=False):
             run, suite = int(rows["run"].iloc[0]), str(names["task"][int(rows["task"].iloc[0])])
             settings = {}
-            for name in [name for name in own if name in table]:
+            for name in [name for name in own if name in names]:
                 settings[name.removeprefix("setting ")] = _common(rows, name, names, run, where)
             yield Run(
                 place=f"{where}, run {names['run'][run]}",
@@ -214,7 +229,8 @@ def _records(
         "value": value,
         "status": np.array(STATUSES, dtype=object)[status],
     }
-    columns |= {n: names[n][at[n]] for n in ("scorer", "filter") if n in rows}
+    extra = ["scorer", "filter", *(name for name in names if name.startswith("metadata."))]
+    columns |= {name: names[name][at[name]] for name in extra if name in at}
     return columns | ({"epoch": at["epoch"]} if "epoch" in rows else {})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ from measurebayes.data.readers.base import (
     name_list,
     truth,
 )
+from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source
+from measurebayes.data.statuses import POLICY, SCORED, StatusCounts, status_code
 from measurebayes.data.tables import Batch, check_unique_names, read_batches
 from measurebayes.data.values import MISSING, Labels
 from measurebayes.errors import InputError, listed, near, shown
@@ -36,6 +38,12 @@ TABLE = (
     Column("successes", "if there is no `success`", "attempts of this row that succeeded, k of n"),
     Column("attempts", "if there is no `success`", "attempts of this row; 0 where it was not run"),
     Column("success", "if there is no `successes`", "outcome of one attempt: 0, 1, true or false"),
+    Column(
+        "status",
+        "no",
+        "what became of the attempt of this row, in a table with `success`; blank: scored where "
+        "there is an outcome, else not attempted",
+    ),
     Column("family", "no", "family that the task belongs to; the same in all rows of a task"),
     Column("source", "no", "suite that the task comes from"),
     Column("human_minutes", "no", "time that a person takes for the task, minutes"),
@@ -45,13 +53,7 @@ TABLE = (
 OPTIONS = (
     COLUMNS,
     Option("ignore", None, 'columns to leave unread: names, or "*" for all that are not known'),
-    Option(
-        "missing",
-        "error",
-        "what a blank outcome or count is: an error, a record to drop (its number is kept in "
-        "`dropped`), or a failure (only with the column success)",
-        ("error", "drop", "failure"),
-    ),
+    POLICY,
     Option(
         "duplicates",
         "error",
@@ -63,6 +65,7 @@ OPTIONS = (
     DELIMITER,
 )
 _KNOWN = [column.name for column in TABLE]
+_NOT_ATTEMPTED = STATUSES.index("not_attempted")
 _TASK_TEXT = ("family", "source", "minutes_kind")
 
 
@@ -118,7 +121,7 @@ class _Records:
     def __init__(self, name: str, names: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self.name = name
         self.names = names
-        self.missing = options["missing"]
+        self.statuses = StatusCounts(options["policy"], scores_beside="status" in names)
         self.add_up = options["duplicates"] == "sum"
         strip = truth(options["strip"], "strip")
         self.label = lambda value: values.label(value, strip)
@@ -130,13 +133,12 @@ class _Records:
         ]
         self.attributes = {name: Attribute(name) for name in of_table}
         self.rows = 0
-        self.dropped: dict[str, int] = {}
-        if self.missing == "failure" and "success" not in names:
+        if "status" in names and "success" not in names:
             raise InputError(
-                "the option missing is 'failure', but the table holds counts",
+                "the table has a status, but holds counts",
                 where=name,
-                expected="missing='error' or missing='drop' for a table of k of n",
-                remedy="missing='drop'",
+                expected="one row an attempt, with the column success",
+                remedy="leave the status unread: ignore='status'",
             )
 
     def add(self, batch: Batch) -> None:
@@ -147,25 +149,51 @@ class _Records:
             owner = agent if name == "release_date" else task
             attribute.add(owner, batch[name].indices, distinct)
         successes, attempts = self._outcome(batch)
-        kept = successes != MISSING
-        self.cells.add(agent[kept], task[kept], successes[kept], attempts[kept])
+        status = self._status(batch, successes)
+        counted = self.statuses.add(agent, task, status, successes, _place(batch))
+        kept = counted != MISSING
+        self._refuse_uncounted(kept & (successes == MISSING))
+        self.cells.add(agent[kept], task[kept], counted[kept], attempts[kept])
         self.rows += len(agent)
+
+    def _status(self, batch: Batch, successes: np.ndarray) -> np.ndarray:
+        told = np.where(successes == MISSING, _NOT_ATTEMPTED, SCORED)
+        if "status" not in batch:
+            return told
+        given = values.parse(batch["status"], status_code, np.int64)
+        empty = (given == SCORED) & (successes == MISSING)
+        if empty.any():
+            raise InputError(
+                "the record is scored, but its outcome is blank",
+                where=batch["success"].place(int(np.argmax(empty))),
+                expected="an outcome, or another status",
+                remedy=f"correct the row; statuses: {', '.join(STATUSES)}",
+            )
+        return np.where(given == MISSING, told, given)
+
+    def _refuse_uncounted(self, failed: np.ndarray) -> None:
+        """Refuse blank counts as failures: nobody knows how many attempts they stand for."""
+        if "success" not in self.names and failed.any():
+            raise InputError(
+                f"{int(failed.sum())} blank counts are to be failures, but it isn't known of how "
+                "many attempts",
+                where=self.name,
+                expected="policy='missing' for a table of k of n",
+                remedy="policy='missing', or fill in the counts",
+            )
 
     def _parser(self, name: str) -> Any:
         parsers = {"human_minutes": values.minutes, "release_date": values.date}
         return parsers.get(name, self.optional_label)
 
     def _outcome(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Successes and attempts of each row; successes are MISSING where the row is dropped."""
+        """Successes and attempts of each row; successes are MISSING where one of them is blank."""
         if "success" in batch:
             successes = values.parse(batch["success"], values.outcome, np.int64)
-            blank = self._blank(successes, batch["success"])
-            successes = np.where(blank & (self.missing == "failure"), 0, successes)
             return successes, np.ones_like(successes)
         successes = values.parse(batch["successes"], values.count, np.int64)
         attempts = values.parse(batch["attempts"], values.count, np.int64)
-        blank = self._blank(successes, batch["successes"])
-        blank |= self._blank(attempts, batch["attempts"])
+        blank = (successes == MISSING) | (attempts == MISSING)
         too_many = np.flatnonzero(~blank & (successes > attempts))
         if too_many.size:
             row = int(too_many[0])
@@ -176,22 +204,6 @@ class _Records:
                 remedy="correct the row; attempts counts successes and failures together",
             )
         return np.where(blank, MISSING, successes), attempts
-
-    def _blank(self, numbers: np.ndarray, column: values.Encoded) -> np.ndarray:
-        blank = numbers == MISSING
-        found = int(blank.sum())
-        if found and self.missing == "error":
-            raise InputError(
-                "the value is blank",
-                where=column.place(int(np.argmax(blank))),
-                expected="an outcome; an attempt that was not made or not scored is no failure",
-                remedy="leave the row out, or say what blanks are: missing='drop'"
-                + (" or missing='failure'" if "success" in self.names else ""),
-            )
-        if found:
-            reason = "blank, counted as failure" if self.missing == "failure" else "blank, dropped"
-            self.dropped[reason] = self.dropped.get(reason, 0) + found
-        return blank
 
     def dataset(self) -> xr.Dataset:
         if not self.rows:
@@ -205,20 +217,13 @@ class _Records:
         table = self.cells.table()
         if "success" not in self.names and not self.add_up:
             _check_duplicates(self.name, table, agents, tasks)
-        unsure = {"blank, counted as failure": self.dropped.pop("blank, counted as failure", 0)}
+        unscored = self.statuses.table(agents, self.name)
         return build_dataset(
             agents,
             tasks,
             table,
-            attrs={
-                "name": self.name,
-                "status_counts": {
-                    "records": self.rows,
-                    **{k: n for k, n in unsure.items() if n},
-                    **self.dropped,
-                },
-                "dropped": self.dropped,
-            },
+            attrs={"name": self.name, **self.statuses.attributes(unscored)},
+            unscored=unscored,
             families=self._resolved("family", tasks),
             sources=self._resolved("source", tasks),
             minutes_kinds=self._resolved("minutes_kind", tasks),
@@ -234,6 +239,21 @@ class _Records:
             "release_date": (np.isnat, np.datetime64("NaT", "ns")),
         }.get(name, (lambda text: text == "", ""))
         return self.attributes[name].resolve(owners, unknown, default, self.name)
+
+
+def _place(batch: Batch) -> Callable[[int], str]:
+    """Words for the place of a row's outcome, or of what is blank in it."""
+
+    def place(row: int) -> str:
+        if "status" in batch:
+            return batch["status"].place(row)
+        if "success" in batch:
+            return batch["success"].place(row)
+        column = batch["attempts"]
+        blank = values.is_blank(column.values[column.indices[row]])
+        return (column if blank else batch["successes"]).place(row)
+
+    return place
 
 
 def _check_duplicates(where: str, table: pd.DataFrame, agents: list[str], tasks: list[str]) -> None:

@@ -16,7 +16,9 @@ import xarray as xr
 from measurebayes.data import values
 from measurebayes.data.build import Attribute, CellCounts, build_dataset
 from measurebayes.data.readers.base import STRIP, Column, Option, Reader, truth
+from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source, json_lines
+from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
 from measurebayes.data.values import MISSING, Encoded, Labels, encode_values
 from measurebayes.errors import InputError, did_you_mean, listed
 
@@ -29,18 +31,16 @@ TABLE = (
     Column("task_source", "no", "suite of the task (HCAST, SWAA, RE-Bench)"),
     Column("human_minutes", "no", "time of a person for the task, minutes"),
     Column("human_source", "no", "how that time is known (baseline, estimate, qa, external_qa)"),
-    Column("fatal_error_from", "no", "what stopped a run (such as usageLimits); null: nothing did"),
+    Column(
+        "fatal_error_from",
+        "no",
+        "what stopped a run: usageLimits is a limit, anything else an error; null: nothing did",
+    ),
     Column("started_at", "for human rows", "start of the run, milliseconds"),
     Column("completed_at", "for human rows", "end of the run, milliseconds"),
 )
 OPTIONS = (
-    Option(
-        "policy",
-        None,
-        "what a run that a fatal error stopped is: a failure; missing (dropped, its number kept in "
-        "`dropped`); or as_scored (its score stands). Needed where such runs exist",
-        ("failure", "missing", "as_scored"),
-    ),
+    POLICY,
     Option(
         "duplicates",
         "error",
@@ -77,28 +77,37 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     tasks = Labels(lambda value: values.label(value, strip))
     runs["task"] = tasks.encode(columns["task_id"])
     human = (runs["alias"] == options["human"]).to_numpy()
-    agents, machine = _agent_runs(runs[~human], options, source.name)
+    machine = runs[~human]
+    agent, agents = pd.factorize(machine["alias"].to_numpy(dtype=object))
+    task, score = (machine[name].to_numpy(np.int64) for name in ("task", "score"))
+    statuses = StatusCounts(options["policy"], scores_beside=True)
+    status = machine["fatal_error_from"].map(_status).to_numpy(np.int64)
+    outcome = statuses.add(agent, task, status, score)
+    unscored = statuses.table(list(agents), source.name)
+    kept = outcome != MISSING
     cells = CellCounts()
-    cells.add(*(machine[name].to_numpy(np.int64) for name in ("agent", "task", "score", "one")))
+    cells.add(agent[kept], task[kept], outcome[kept], np.ones(int(kept.sum()), np.int64))
     timing, untimed = _timing(runs[human])
-    stopped = runs["fatal_error_from"][~human]
-    statuses = stopped.replace("", "completed").value_counts()
-    by_status = {str(name): int(number) for name, number in statuses.items()}
-    gone = int(np.sum(~human)) - len(machine)
-    dropped = {"stopped by a fatal error": gone, "human, without a usable time": untimed}
+    attributes = statuses.attributes(unscored)
+    if human.any():
+        attributes["status_counts"]["human"] = int(human.sum())
+    if untimed:
+        attributes["dropped"]["human, without a usable time"] = untimed
     return build_dataset(
-        agents,
+        list(agents),
         tasks.names,
         cells.table(),
-        attrs={
-            "name": source.name,
-            **({"policy": options["policy"]} if options["policy"] else {}),
-            "status_counts": by_status | ({"human": int(human.sum())} if human.any() else {}),
-            "dropped": {reason: number for reason, number in dropped.items() if number},
-        },
+        attrs={"name": source.name, **attributes},
         timing=timing,
-        **_properties(columns, runs, tasks.names, source.name, strip),  # type: ignore[arg-type]
+        unscored=unscored,
+        **_properties(columns, runs, tasks.names, source.name, strip),
     )
+
+
+def _status(stopped_by: str) -> int:
+    if not stopped_by:
+        return SCORED
+    return STATUSES.index("limit" if stopped_by == "usageLimits" else "errored")
 
 
 def _columns(source: Source) -> dict[str, Encoded]:
@@ -169,33 +178,6 @@ def _milliseconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e15:
         raise values.BadValueError("is not a time", "milliseconds since 1970, or null")
     return float(value)
-
-
-def _agent_runs(
-    runs: pd.DataFrame, options: Mapping[str, Any], name: str
-) -> tuple[list[str], pd.DataFrame]:
-    """Labels of the agents, and the runs that count as attempts."""
-    stopped = runs["fatal_error_from"] != ""
-    policy = options["policy"]
-    if stopped.any() and policy is None:
-        kinds = runs["fatal_error_from"][stopped].value_counts()
-        solved = int(runs["score"][stopped].sum())
-        found = ", ".join(f"{number} by {kind}" for kind, number in kinds.items())
-        raise InputError(
-            f"{int(stopped.sum())} of {len(runs)} runs were stopped by a fatal error ({found}); "
-            f"{solved} of them are scored 1",
-            where=f"{name}, key 'fatal_error_from'",
-            expected="a decision: was a stopped run a failure, or no attempt at all?",
-            remedy="policy='failure', policy='missing' (drop them) or policy='as_scored' (the "
-            "score stands)",
-        )
-    codes, agents = pd.factorize(runs["alias"].to_numpy(dtype=object))
-    runs = runs.assign(agent=codes, one=1)
-    if policy == "missing":
-        runs = runs[~stopped]
-    elif policy == "failure":
-        runs = runs.assign(score=runs["score"].where(~stopped, 0))
-    return list(agents), runs
 
 
 def _timing(runs: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -11,15 +11,19 @@ import xarray as xr
 from measurebayes.data import values
 from measurebayes.data.build import CellCounts, build_dataset
 from measurebayes.data.readers.base import STRIP, Column, Reader, truth
+from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source, json_lines
+from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
 from measurebayes.data.values import MISSING, Labels, encode_values
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 TABLE = (
     Column("subject_id", "yes", "label of the agent"),
-    Column("responses", "yes", "object: task -> 0, 1, true or false; null for not attempted"),
+    Column("responses", "yes", "object: task -> 0, 1, true or false; null for not administered"),
 )
-OPTIONS = (STRIP,)
+OPTIONS = (POLICY, STRIP)
+
+_NOT_ADMINISTERED = STATUSES.index("not_administered")
 
 
 def recognises(source: Source) -> bool:
@@ -40,7 +44,7 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     agents = Labels(lambda value: values.label(value, strip))
     tasks = Labels(lambda value: values.label(value, strip))
     cells = CellCounts()
-    holes = records = 0
+    statuses = StatusCounts(options["policy"])
     known_names: list[str] = []
     task = np.empty(0, dtype=np.int64)
     for number, record in json_lines(source):
@@ -61,20 +65,18 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
         if names != known_names:  # lines mostly hold the same tasks in the same order
             known_names, task = names, _task_index(names, where, tasks)
         result = _outcomes(responses, where)
+        status = np.where(result == MISSING, _NOT_ADMINISTERED, SCORED)
+        result = statuses.add(np.full(result.size, agent), task, status, result)
         done = result != MISSING
         size = int(done.sum())
         cells.add(np.full(size, agent), task[done], result[done], np.ones(size, np.int64))
-        holes += result.size - size
-        records += size
+    unscored = statuses.table(agents.names, source.name)
     return build_dataset(
         agents.names,
         tasks.names,
         cells.table(),
-        attrs={
-            "name": source.name,
-            "status_counts": {"records": records, "null": holes},
-            "dropped": {"null": holes} if holes else {},
-        },
+        attrs={"name": source.name, **statuses.attributes(unscored)},
+        unscored=unscored,
     )
 
 

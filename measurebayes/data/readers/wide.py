@@ -34,7 +34,7 @@ TABLE = (
         "otherwise it is a task, and agents are numbered 1, 2, ...",
     ),
     Column(
-        "every other column", "yes", "a task: 0 failure, 1 success, blank (or NA) not attempted"
+        "every other column", "yes", "a task: 0 failure, 1 success, blank (or NA) not administered"
     ),
 )
 OPTIONS = (
@@ -143,7 +143,10 @@ def _dataset(
         cells.table(),
         attrs={
             "name": source.name,
-            "status_counts": {"records": rows * len(tasks) - holes, "holes": holes},
+            "status_counts": {
+                "scored": rows * len(tasks) - holes,
+                **({"not_administered": holes} if holes else {}),
+            },
             "dropped": {},
         },
     )
