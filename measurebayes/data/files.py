@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -41,6 +42,8 @@ class LogFile:
         Opens it for reading bytes.
     packed : int
         Its size as it is stored, bytes.
+    path : pathlib.Path, optional
+        Where it lies on the disk; None in an archive.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class LogFile:
         place: str,
         open_bytes: Callable[[], AbstractContextManager[IO[bytes]]],
         packed: int,
+        path: Path | None = None,
     ) -> None:
         self.name = name
         self.place = place
         self.packed = packed
+        self.path = path
         self._open_bytes = open_bytes
 
     @property
@@ -258,25 +263,27 @@ def _on_disk(path: Path, name: str) -> LogFile:
         size = path.stat().st_size
     except OSError as error:
         raise InputError(f"the file can't be opened: {error}", where=str(path)) from None
-    return LogFile(name, str(path), open_bytes, size)
+    return LogFile(name, str(path), open_bytes, size, path)
 
 
 def in_archive(outer: LogFile) -> list[LogFile]:
     """All members of a zip archive that may be logs, sorted by name."""
     with outer.opened() as file, archive.opened_archive(file, outer.place) as opened:
-        members = [
-            member.filename
+        members = {
+            member.filename: member.file_size
             for member in opened.infolist()
             if member.filename.endswith(SUFFIXES)
             and not any(part.startswith((".", "__MACOSX")) for part in member.filename.split("/"))
+        }
+        again = [
+            name for name, n in Counter(opened.namelist()).items() if n > 1 and name in members
         ]
-    for name in members:
-        if members.count(name) > 1:
-            raise archive.unsafe(f"the archive has {shown(name)} twice", outer.place)
-    return [_in_archive(outer, name) for name in sorted(members)]
+    if again:
+        raise archive.unsafe(f"the archive has {shown(again[0])} twice", outer.place)
+    return [_in_archive(outer, name, size) for name, size in sorted(members.items())]
 
 
-def _in_archive(outer: LogFile, name: str) -> LogFile:
+def _in_archive(outer: LogFile, name: str, size: int) -> LogFile:
     place = f"{outer.place}, member {name}"
 
     @contextlib.contextmanager
@@ -284,4 +291,4 @@ def _in_archive(outer: LogFile, name: str) -> LogFile:
         with outer.opened() as file, archive.opened_archive(file, outer.place) as opened:
             yield io.BytesIO(archive.member_bytes(opened, opened.getinfo(name), place))
 
-    return LogFile(name, place, open_bytes, 0)
+    return LogFile(name, place, open_bytes, size)

@@ -24,6 +24,9 @@ from measurebayes.errors import InputError, did_you_mean, listed, shown
 if TYPE_CHECKING:
     Loadable = str | os.PathLike[str] | pd.DataFrame | xr.Dataset
 
+_TABLES = ("long", "wide")
+_LOGS = ("inspect", "lm_eval", "helm", "every_eval_ever")
+_FITTING = {"jsonl": ("metr", "pyirt", *_LOGS), "logs": _LOGS, "yaml": ("metr_yaml",)}
 _PROVENANCE = ("title", "source", "licence", "citation")
 
 
@@ -80,7 +83,10 @@ def _read(path_or_name: Loadable, reader: str | None, options: dict[str, Any]) -
         return open_saved(source.file).assign_attrs(about)
     chosen = _named(reader) if reader is not None else _recognised(source, options)
     dataset = chosen.read(source, chosen.complete(_with_family_column(chosen, options)))
-    return dataset.assign_attrs(_attributes(source, chosen, about))
+    attributes = _attributes(source, chosen, about)
+    if source.files and dataset.attrs.get("sha256"):  # readers of logs say what they have read
+        attributes["sha256"] = dataset.attrs["sha256"]
+    return dataset.assign_attrs(attributes)
 
 
 def _joins(options: dict[str, Any]) -> dict[str, Any]:
@@ -149,16 +155,17 @@ def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
     # A header with some of a long table's names, or with a mapping of names, is meant as one; its
     # reader says best what is missing.
     long_names = {"task", "success", "successes", "attempts"} & set(source.names)
-    if source.kind != "jsonl" and not found and ("columns" in options or long_names):
+    if source.kind not in _FITTING and not found and ("columns" in options or long_names):
         return READERS["long"]
-    what = "keys of the first line" if source.kind == "jsonl" else "columns"
-    fitting = ("metr", "pyirt") if source.kind == "jsonl" else ("long", "wide")
+    fitting = tuple(name for name in _FITTING.get(source.kind, _TABLES) if name in READERS)
+    what = "columns" if fitting == _TABLES else "keys"
     raise InputError(
         "the format can't be told from the content: "
         + (f"it fits {' and '.join(r.name for r in found)}" if found else "it fits no reader"),
-        where=f"{source.name}, {what}: {listed(source.names, 8)}",
+        where=f"{source.name}, {what}: {listed(source.names or _keys(source), 8)}",
         expected=" or ".join(f"{READERS[name].title} ({name})" for name in fitting),
-        remedy=" or ".join(f"reader={name!r}" for name in fitting)
+        remedy=" or ".join(f"reader={r.name!r}" for r in found)
+        or " or ".join(f"reader={name!r}" for name in fitting)
         + (
             "; other names of columns: columns={'agent': ..., 'task': ..., 'success': ...}"
             if "long" in fitting
@@ -167,12 +174,17 @@ def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
     )
 
 
+def _keys(source: Source) -> list[str]:
+    """Keys in the JSON files of a folder, for a message."""
+    return sorted(frozenset().union(*(file.keys for file in source.files[:20])))
+
+
 def _attributes(source: Source, reader: Reader, about: Mapping[str, str]) -> dict[str, str]:
     attributes = dict.fromkeys(_PROVENANCE, "")
     attributes |= {
         "name": source.path.name if source.path else source.name,
         "source": str(source.path.name) if source.path else source.name,
-        "sha256": sha256([source.path]) if source.path else "",
+        "sha256": sha256([source.path]) if source.path and source.path.is_file() else "",
         "reader": reader.name,
     }
     return attributes | dict(about)

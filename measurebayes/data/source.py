@@ -8,6 +8,7 @@ import difflib
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,13 +17,25 @@ from typing import IO, Any
 
 import pandas as pd
 
+from measurebayes.data.files import (
+    SUFFIXES,
+    LogFile,
+    in_archive,
+    in_folder,
+    is_pattern,
+    matching,
+    single,
+)
 from measurebayes.errors import InputError, listed, shown
 
 _HEAD_BYTES = 1 << 20
 _HEAD_ROWS = 20
 _GZIP = b"\x1f\x8b"
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _BOM = b"\xef\xbb\xbf"
+_KEYS_IN_ARRAY = {"instance_id", "stats"}  # HELM's per_instance_stats.json
+_YAML = re.compile(rb"^agents:\s*$", re.MULTILINE)  # METR's results by task
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,8 @@ class Source:
     name : str
         What messages call it.
     kind : str
-        "csv", "jsonl", "parquet", "netcdf" or "frame".
+        "csv", "jsonl", "parquet", "netcdf", "frame", "yaml", or "logs": JSON documents and
+        archives, one or many.
     path : pathlib.Path, optional
         The file; None for a DataFrame.
     compressed : bool
@@ -45,6 +59,8 @@ class Source:
         First rows of a CSV file or a DataFrame, without the header.
     frame : pandas.DataFrame, optional
         The DataFrame.
+    files : list of LogFile
+        The files of logs, or the one JSON file.
     """
 
     name: str
@@ -54,6 +70,7 @@ class Source:
     names: list[str] = field(default_factory=list)
     head: list[list[Any]] = field(default_factory=list)
     frame: pd.DataFrame | None = None
+    files: list[LogFile] = field(default_factory=list)
 
     @property
     def file(self) -> Path:
@@ -80,9 +97,14 @@ def file_source(path: Path, delimiter: str = ",") -> Source:
     Raises
     ------
     InputError
-        Where the path is missing or a folder, or the file is empty, binary or not UTF-8.
+        Where the path is missing, or the file is empty, binary or not UTF-8; where a folder, an
+        archive or a pattern holds no logs.
     """
     name = str(path)
+    if is_pattern(path):
+        return _logs(path, matching(path))
+    if path.is_dir():
+        return _logs(path, in_folder(path))
     head = _read_head(path)
     compressed = head.startswith(_GZIP)
     if compressed:
@@ -95,30 +117,89 @@ def file_source(path: Path, delimiter: str = ",") -> Source:
             expected="records of attempts: a header and at least one row, or one JSON object",
             remedy="check that whatever wrote the file has finished",
         )
-    if head.startswith(_NETCDF):
-        if compressed:
-            raise _unreadable(name, "compressed netCDF")
+    return _binary_source(path, head, compressed) or _text_source(path, head, compressed, delimiter)
+
+
+def _binary_source(path: Path, head: bytes, compressed: bool) -> Source | None:
+    name = str(path)
+    kinds = {"netCDF": _NETCDF, "Parquet": b"PAR1", "zip": _ZIP}
+    found = next((kind for kind, start in kinds.items() if head.startswith(start)), None)
+    if found and compressed:
+        raise _unreadable(name, f"compressed {found}")
+    if found == "netCDF":
         return Source(name, "netcdf", path)
-    if head.startswith(b"PAR1"):
-        if compressed:
-            raise _unreadable(name, "compressed Parquet")
+    if found == "Parquet":
         return Source(name, "parquet", path, names=_parquet_names(path))
+    if found == "zip":
+        return _archive_source(path)
     if b"\0" in head:
         raise _unreadable(name, "binary, or text in UTF-16")
+    return None
+
+
+def _text_source(path: Path, head: bytes, compressed: bool, delimiter: str) -> Source:
+    name = str(path)
     text = head.removeprefix(_BOM).lstrip()
-    if text.startswith(b"["):
+    if text.startswith((b"[", b"{")):
+        return _json_source(path, text, compressed)
+    if not compressed and _YAML.search(text):
+        return Source(name, "yaml", path, names=_yaml_names(text), files=[single(path)])
+    names, rows = _csv_head(path, head, compressed, delimiter)
+    return Source(name, "csv", path, compressed, names, rows)
+
+
+def _json_source(path: Path, text: bytes, compressed: bool) -> Source:
+    name, one = str(path), single(path)
+    if text.startswith(b"{") and not _is_document(text):
+        source = Source(name, "jsonl", path, compressed)
+        _, first = next(json_lines(source))
+        return Source(name, "jsonl", path, compressed, names=list(first), files=[one])
+    if text.startswith(b"[") and not one.keys >= _KEYS_IN_ARRAY:
         raise InputError(
             "the file is one JSON array",
             where=name,
             expected="one JSON object a line (JSONL)",
             remedy="convert it: jq -c '.[]' FILE > FILE.jsonl",
         )
-    if text.startswith(b"{"):
-        source = Source(name, "jsonl", path, compressed)
-        _, first = next(json_lines(source))
-        return Source(name, "jsonl", path, compressed, names=list(first))
-    names, rows = _csv_head(path, head, compressed, delimiter)
-    return Source(name, "csv", path, compressed, names, rows)
+    return Source(name, "logs", path, compressed, sorted(one.keys), files=[one])
+
+
+def _is_document(text: bytes) -> bool:
+    """Tell a JSON object that spans lines from JSON lines, by the first line."""
+    line, _, rest = text.partition(b"\n")
+    if not rest.strip():
+        return False  # one line: both are the same
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        # a first line that is no object by itself; a broken line has other objects after it
+        return not rest.lstrip().startswith(b"{")
+    return False
+
+
+def _yaml_names(text: bytes) -> list[str]:
+    return [name.decode() for name in re.findall(rb"^([A-Za-z_]\w*):(?:\s|$)", text, re.MULTILINE)]
+
+
+def _archive_source(path: Path) -> Source:
+    """Make the source of a zip archive: one Inspect log, or an archive of logs."""
+    from measurebayes.data.readers.inspect_log import is_inspect_archive
+
+    outer = single(path)
+    if is_inspect_archive(outer):
+        return Source(str(path), "logs", path, files=[outer])
+    return _logs(path, in_archive(outer))
+
+
+def _logs(path: Path, files: list[LogFile]) -> Source:
+    if not files:
+        raise InputError(
+            "there is no log in it",
+            where=str(path),
+            expected=f"files of logs: {', '.join(SUFFIXES)}",
+            remedy=_example_inside(path),
+        )
+    return Source(str(path), "logs", path, files=files)
 
 
 def _unreadable(name: str, what: str) -> InputError:
@@ -133,24 +214,18 @@ def _unreadable(name: str, what: str) -> InputError:
 
 def _read_head(path: Path) -> bytes:
     try:
-        if not path.is_dir():
-            with path.open("rb") as file:
-                return file.read(_HEAD_BYTES)
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
     except FileNotFoundError:
         raise InputError(
             "there is no such file",
             where=str(path),
-            expected="a path to a file of records, or the name of a bundled data set",
+            expected="a path to a file of records or a folder of logs, or the name of a bundled "
+            "data set",
             remedy=near_paths(path),
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
         raise InputError(f"the file can't be opened: {error}", where=repr(str(path))) from None
-    raise InputError(
-        "the path is a folder",
-        where=str(path),
-        expected="a file of records",
-        remedy=_example_inside(path),
-    )
 
 
 def near_paths(path: Path) -> str:
