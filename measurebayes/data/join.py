@@ -12,6 +12,7 @@ import xarray as xr
 
 from measurebayes.data.build import family_positions, task_weights
 from measurebayes.data.covariates import KNOWN, Covariates, Table, read_covariates
+from measurebayes.data.problems import is_noting, problem
 from measurebayes.data.schema import EACH_TASK_ITS_OWN, validate
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
@@ -177,6 +178,9 @@ def _report_unmatched(
     unmatched: str,
 ) -> None:
     key = table.key
+    if is_noting():
+        _note_unmatched(table, labels, lacking, unused)
+        return
     nothing = len(lacking) == len(labels)
     if nothing or (unmatched == "error" and (lacking or unused)):
         raise InputError(
@@ -188,6 +192,25 @@ def _report_unmatched(
     if unmatched == "warn" and (lacking or unused):
         text = _unmatched_text(table, labels, lacking, unused)
         warnings.warn(f"{table.name}: {text}", UserWarning, stacklevel=4)
+
+
+def _note_unmatched(
+    table: Covariates, labels: Sequence[str], lacking: Sequence[str], unused: Sequence[str]
+) -> None:
+    key = table.key
+    code = "J702" if len(lacking) == len(labels) else "J701"
+    for found, what in (
+        (lacking, f"{len(lacking)} of {len(labels)} {key}s of the data have no row in the table"),
+        (unused, f"{len(unused)} of {len(table.labels)} rows are of no {key} of the data"),
+    ):
+        if found:
+            problem(
+                InputError(
+                    what, table.name, f"a row for each {key}", "correct the labels", code=code
+                ),
+                range(len(found)),
+                lambda at, f=found: f"{table.name}, {key} {shown(f[at])}",  # type: ignore[misc]
+            )
 
 
 def _unmatched_text(
@@ -223,7 +246,7 @@ def _with_column(
     if both.any() and conflicts == "error":
         labels = runs[table.key].values
         first = int(np.flatnonzero(both)[0])
-        raise InputError(
+        error = InputError(
             f"data and table disagree about {name} of {int(both.sum())} {table.key}s: "
             f"{shown(str(labels[first]))} has {shown(before[first].item())} in the data and "
             f"{shown(given[first].item())} in the table",
@@ -231,7 +254,10 @@ def _with_column(
             expected="the same values, or blanks",
             remedy="say whose value stands: measurebayes.join(runs, ..., conflicts='table') or "
             "conflicts='data'",
+            code="J703",
         )
+        at = np.flatnonzero(both)
+        problem(error, at, lambda row: f"{table.name}, {table.key} {shown(str(labels[row]))}")
     first_choice, other = (before, given) if conflicts == "data" else (given, before)
     values = np.where(unknown(first_choice), other, first_choice)
     if name == "family":

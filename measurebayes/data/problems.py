@@ -15,7 +15,7 @@ import numpy as np
 
 from measurebayes.errors import InputError
 
-MAX_PLACES = 20  # places that are named of one problem in many rows
+MAX_PLACES = 100  # places that are named of one problem in many rows
 STAND_IN = "(unusable)"  # stands for a label that can't be used, while problems are noted
 
 

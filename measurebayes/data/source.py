@@ -12,9 +12,11 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 
 from measurebayes.data.files import (
@@ -26,6 +28,7 @@ from measurebayes.data.files import (
     matching,
     single,
 )
+from measurebayes.data.problems import going_on, is_noting
 from measurebayes.errors import InputError, listed, shown
 
 _HEAD_BYTES = 1 << 20
@@ -116,6 +119,7 @@ def file_source(path: Path, delimiter: str = ",") -> Source:
             where=name,
             expected="records of attempts: a header and at least one row, or one JSON object",
             remedy="check that whatever wrote the file has finished",
+            code="F102",
         )
     return _binary_source(path, head, compressed) or _text_source(path, head, compressed, delimiter)
 
@@ -152,7 +156,7 @@ def _json_source(path: Path, text: bytes, compressed: bool) -> Source:
     name, one = str(path), single(path)
     if text.startswith(b"{") and not _is_document(text):
         source = Source(name, "jsonl", path, compressed)
-        _, first = next(json_lines(source))
+        _, first = next(json_lines(source), (0, {}))
         return Source(name, "jsonl", path, compressed, names=list(first), files=[one])
     if text.startswith(b"[") and not one.keys >= _KEYS_IN_ARRAY:
         raise InputError(
@@ -160,6 +164,7 @@ def _json_source(path: Path, text: bytes, compressed: bool) -> Source:
             where=name,
             expected="one JSON object a line (JSONL)",
             remedy="convert it: jq -c '.[]' FILE > FILE.jsonl",
+            code="F107",
         )
     return Source(name, "logs", path, compressed, sorted(one.keys), files=[one])
 
@@ -209,6 +214,7 @@ def _unreadable(name: str, what: str) -> InputError:
         expected="CSV or JSON lines in UTF-8 (gzip allowed), Parquet, or netCDF written by "
         "measurebayes",
         remedy="export the records as CSV in UTF-8",
+        code="F103",
     )
 
 
@@ -223,9 +229,12 @@ def _read_head(path: Path) -> bytes:
             expected="a path to a file of records or a folder of logs, or the name of a bundled "
             "data set",
             remedy=near_paths(path),
+            code="F101",
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
-        raise InputError(f"the file can't be opened: {error}", where=repr(str(path))) from None
+        raise InputError(
+            f"the file can't be opened: {error}", where=repr(str(path)), code="F101"
+        ) from None
 
 
 def near_paths(path: Path) -> str:
@@ -261,6 +270,7 @@ def opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
             where=str(path),
             expected="a whole gzip file" if compressed else "a readable file",
             remedy=f"check it: gzip --test {path.name}" if compressed else "copy it anew",
+            code="F105",
         ) from None
 
 
@@ -286,6 +296,7 @@ def _csv_head(
             where=str(path),
             expected="a header and at least one row",
             remedy="check that whatever wrote the file has finished",
+            code="F102",
         )
     return rows[0], rows[1:]
 
@@ -303,8 +314,9 @@ def not_utf8(path: Path, compressed: bool) -> InputError:
                     where=f"{path}, line {number}",
                     expected="text in UTF-8",
                     remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
+                    code="F104",
                 )
-    return InputError("the file is not UTF-8", where=str(path))
+    return InputError("the file is not UTF-8", where=str(path), code="F104")
 
 
 def line_of_row(path: Path, compressed: bool, row: int) -> int:
@@ -312,17 +324,31 @@ def line_of_row(path: Path, compressed: bool, row: int) -> int:
 
     Blank lines are no rows; lines end in any of the three usual ways.
     """
+    if is_noting():  # many places of one file are asked for
+        changed = path.stat()
+        lines = _lines_of_rows(path, compressed, changed.st_mtime_ns, changed.st_size)
+        return int(lines[min(row + 1, len(lines) - 1)])
     number = 0
+    for number, line in _numbered_lines(path, compressed):
+        row -= line != "\n"
+        if row < -1:
+            break
+    return number
+
+
+def _numbered_lines(path: Path, compressed: bool) -> Iterator[tuple[int, str]]:
     with (
         opened(path, compressed) as file,
         io.TextIOWrapper(file, encoding="latin-1", newline=None) as text,
     ):
-        for line in text:
-            number += 1
-            row -= line != "\n"
-            if row < -1:
-                break
-    return number
+        yield from enumerate(text, start=1)
+
+
+@lru_cache(maxsize=1)
+def _lines_of_rows(path: Path, compressed: bool, changed: int, size: int) -> np.ndarray:
+    """Line numbers of the header and of each row, (1 + row,)."""
+    lines = (number for number, line in _numbered_lines(path, compressed) if line != "\n")
+    return np.fromiter(lines, dtype=np.int64)
 
 
 def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -338,7 +364,11 @@ def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
             if number == 1:
                 line = line.removeprefix(_BOM)
             if line.strip():
-                yield number, _json_object(line, f"{source.name}, line {number}")
+                record = None
+                with going_on():
+                    record = _json_object(line, f"{source.name}, line {number}")
+                if record is not None:
+                    yield number, record
 
 
 def _json_object(line: bytes, where: str) -> dict[str, Any]:
@@ -350,6 +380,7 @@ def _json_object(line: bytes, where: str) -> dict[str, Any]:
             where=where,
             expected="JSON in UTF-8",
             remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
+            code="F104",
         ) from None
     except _DuplicateKeyError as error:
         raise InputError(
@@ -357,6 +388,7 @@ def _json_object(line: bytes, where: str) -> dict[str, Any]:
             where=where,
             expected="each key once",
             remedy="remove one of the two",
+            code="F106",
         ) from None
     # ValueError covers broken JSON and numbers of thousands of digits
     except (ValueError, RecursionError) as error:

@@ -62,6 +62,7 @@ def check_unique_names(source: Source) -> None:
             where=f"{source.name}, header",
             expected="each column name once",
             remedy="rename or remove one of them",
+            code="T203",
         )
 
 
@@ -139,6 +140,7 @@ def _encode_array(array: Any, place: Callable[[int], str]) -> Encoded:
                 where=place(0),
                 expected="text, numbers, truth values or dates",
                 remedy="store one plain value a row",
+                code="V302",
             ) from None
     indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     values = array.dictionary.to_pylist()

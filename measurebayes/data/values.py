@@ -6,6 +6,7 @@ Python looks at each distinct value once and NumPy at the rows, however many the
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
@@ -115,16 +116,19 @@ def parse_distinct(column: Encoded, parser: Callable[[Any], Any]) -> list[Any]:
                 rows,
                 column.place,
             )
-            parsed.append(_stand_in(parser))
+            parsed.append(_stand_in(parser, error.code))
     return parsed
 
 
-def _stand_in(parser: Callable[[Any], Any]) -> Any:
-    """Give what stands for a value that can't be used, so that the linter can go on."""
-    try:
-        return parser(None)
-    except BadValueError:
-        return parser(STAND_IN)
+def _stand_in(parser: Callable[[Any], Any], code: str) -> Any:
+    """Give what stands for a value that can't be used, so that the linter can go on.
+
+    Outcomes and counts become 0: a blank would be a problem of its own.
+    """
+    for instead in ("0", None) if code == "V302" else (None,):
+        with contextlib.suppress(BadValueError):
+            return parser(instead)
+    return parser(STAND_IN)
 
 
 def is_blank(value: Any) -> bool:
