@@ -5,18 +5,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import difflib
-import gzip
 import io
 import json
 import re
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from measurebayes.data.files import (
@@ -28,15 +23,14 @@ from measurebayes.data.files import (
     matching,
     single,
 )
-from measurebayes.data.problems import going_on, is_noting
-from measurebayes.errors import InputError, listed, shown
+from measurebayes.data.lines import BOM, json_lines, not_utf8, opened
+from measurebayes.errors import InputError, listed
 
 _HEAD_BYTES = 1 << 20
 _HEAD_ROWS = 20
 _GZIP = b"\x1f\x8b"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
-_BOM = b"\xef\xbb\xbf"
 _KEYS_IN_ARRAY = {"instance_id", "stats"}  # HELM's per_instance_stats.json
 _YAML = re.compile(rb"^agents:\s*$", re.MULTILINE)  # METR's results by task
 
@@ -113,7 +107,7 @@ def file_source(path: Path, delimiter: str = ",") -> Source:
     if compressed:
         with opened(path, compressed=True) as file:
             head = file.read(_HEAD_BYTES)
-    if not head.removeprefix(_BOM).strip():
+    if not head.removeprefix(BOM).strip():
         raise InputError(
             "the file is empty",
             where=name,
@@ -143,7 +137,7 @@ def _binary_source(path: Path, head: bytes, compressed: bool) -> Source | None:
 
 def _text_source(path: Path, head: bytes, compressed: bool, delimiter: str) -> Source:
     name = str(path)
-    text = head.removeprefix(_BOM).lstrip()
+    text = head.removeprefix(BOM).lstrip()
     if text.startswith((b"[", b"{")):
         return _json_source(path, text, compressed)
     if not compressed and _YAML.search(text):
@@ -258,22 +252,6 @@ def _example_inside(folder: Path) -> str:
     return "name a file"
 
 
-@contextlib.contextmanager
-def opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, unpacked; what gzip and the disk report becomes InputError."""
-    try:
-        with gzip.open(path, "rb") if compressed else path.open("rb") as file:
-            yield file  # type: ignore[misc]
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"the file can't be read to its end: {error}",
-            where=str(path),
-            expected="a whole gzip file" if compressed else "a readable file",
-            remedy=f"check it: gzip --test {path.name}" if compressed else "copy it anew",
-            code="F105",
-        ) from None
-
-
 def _csv_head(
     path: Path, head: bytes, compressed: bool, delimiter: str
 ) -> tuple[list[str], list[list[str]]]:
@@ -299,128 +277,6 @@ def _csv_head(
             code="F102",
         )
     return rows[0], rows[1:]
-
-
-def not_utf8(path: Path, compressed: bool) -> InputError:
-    """Error naming the first line of a text file that is not UTF-8."""
-    with opened(path, compressed) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                bad = line[error.start : error.start + 1].hex()
-                return InputError(
-                    f"the file is not UTF-8: byte 0x{bad}",
-                    where=f"{path}, line {number}",
-                    expected="text in UTF-8",
-                    remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
-                    code="F104",
-                )
-    return InputError("the file is not UTF-8", where=str(path), code="F104")
-
-
-def line_of_row(path: Path, compressed: bool, row: int) -> int:
-    """Line number (from 1) of a CSV file's row (from 0, the header not counted).
-
-    Blank lines are no rows; lines end in any of the three usual ways.
-    """
-    if is_noting():  # many places of one file are asked for
-        changed = path.stat()
-        lines = _lines_of_rows(path, compressed, changed.st_mtime_ns, changed.st_size)
-        return int(lines[min(row + 1, len(lines) - 1)])
-    number = 0
-    for number, line in _numbered_lines(path, compressed):
-        row -= line != "\n"
-        if row < -1:
-            break
-    return number
-
-
-def _numbered_lines(path: Path, compressed: bool) -> Iterator[tuple[int, str]]:
-    with (
-        opened(path, compressed) as file,
-        io.TextIOWrapper(file, encoding="latin-1", newline=None) as text,
-    ):
-        yield from enumerate(text, start=1)
-
-
-@lru_cache(maxsize=1)
-def _lines_of_rows(path: Path, compressed: bool, changed: int, size: int) -> np.ndarray:
-    """Line numbers of the header and of each row, (1 + row,)."""
-    lines = (number for number, line in _numbered_lines(path, compressed) if line != "\n")
-    return np.fromiter(lines, dtype=np.int64)
-
-
-def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line number and object of each line of a JSONL file; blank lines are skipped.
-
-    Raises
-    ------
-    InputError
-        Where a line is not one JSON object, with its number.
-    """
-    with opened(source.file, source.compressed) as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                line = line.removeprefix(_BOM)
-            if line.strip():
-                record = None
-                with going_on():
-                    record = _json_object(line, f"{source.name}, line {number}")
-                if record is not None:
-                    yield number, record
-
-
-def _json_object(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line.decode("utf-8"), object_pairs_hook=_unique_keys)
-    except UnicodeDecodeError:
-        raise InputError(
-            "the line is not UTF-8",
-            where=where,
-            expected="JSON in UTF-8",
-            remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
-            code="F104",
-        ) from None
-    except _DuplicateKeyError as error:
-        raise InputError(
-            f"the key {shown(error.args[0])} stands twice in one object",
-            where=where,
-            expected="each key once",
-            remedy="remove one of the two",
-            code="F106",
-        ) from None
-    # ValueError covers broken JSON and numbers of thousands of digits
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"the line is not complete JSON: {str(error)[:100]}",
-            where=where,
-            expected="one JSON object a line",
-            remedy="repair or remove this line (a cut last line: the program writing it stopped)",
-        ) from None
-    if not isinstance(value, dict):
-        raise InputError(
-            f"the line is JSON, but a {type(value).__name__}",
-            where=where,
-            expected='a JSON object: {"key": value, ...}',
-            remedy="repair or remove this line",
-        )
-    return value
-
-
-class _DuplicateKeyError(Exception):
-    """A key stands twice in one JSON object."""
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _DuplicateKeyError(key)
-            seen.add(key)
-    return result
 
 
 def _parquet_names(path: Path) -> list[str]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measurebayes.data.source import Source, line_of_row, not_utf8
+from measurebayes.data.lines import line_of_row, not_utf8
+from measurebayes.data.source import Source
 from measurebayes.data.values import Encoded, encode_values, with_missing
 from measurebayes.errors import InputError, listed, shown
 

@@ -10,9 +10,10 @@ import xarray as xr
 
 from measurebayes.data import values
 from measurebayes.data.build import CellCounts, build_dataset
+from measurebayes.data.lines import json_lines
 from measurebayes.data.readers.base import STRIP, Column, Reader, truth
 from measurebayes.data.schema import STATUSES
-from measurebayes.data.source import Source, json_lines
+from measurebayes.data.source import Source
 from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
 from measurebayes.data.values import MISSING, Labels, encode_values
 from measurebayes.errors import InputError, did_you_mean, listed, shown
