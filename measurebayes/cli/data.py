@@ -15,7 +15,9 @@ from measurebayes.cli.options import (
     output_option,
     reader_options,
 )
-from measurebayes.cli.output import print_json, print_pairs, say
+from measurebayes.cli.output import print_json, print_pairs, print_table, say
+
+AGENTS_SHOWN = 20  # in the table of statuses; --json has all
 
 
 @click.command("data", cls=Command)
@@ -55,10 +57,24 @@ def load(
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Print what `measurebayes.data.summarise` found."""
+    from measurebayes.data.summary import status_rows, status_words
+
     if as_json:
         print_json(summary)
-    else:
-        print_pairs({key: value for key, value in summary.items() if value not in ({}, "")})
+        return
+    tables = ("statuses", "counted_as")
+    print_pairs(
+        {
+            key: value
+            for key, value in summary.items()
+            if value not in ({}, "") and key not in tables
+        }
+    )
+    if summary["statuses"]:
+        click.echo()
+        print_table(
+            status_rows(summary, AGENTS_SHOWN), f"Records by status ({status_words(summary)})"
+        )
 
 
 COMMANDS = [data_command, load]

@@ -217,7 +217,7 @@ class Records:
                     f"the runs have no setting {listed(unknown)}",
                     where=f"{self.name}, option agent_from",
                     expected=f"names among: {', '.join(sorted(known))}",
-                    remedy=did_you_mean(unknown[0], known) or "agent_from=['model']",
+                    remedy=did_you_mean(unknown[0], known) or "agent_from='model'",
                 )
             return [_agent_label(one, agent_from) for one in settings]
         # What every suite sets for itself (a solver, a limit) tells agents apart within it alone.
@@ -250,8 +250,8 @@ class Records:
             f"models were run with several settings: {', '.join(said[:_LISTED])}{rest}",
             where=self.name,
             expected="one agent for each name: a model with other settings is another agent",
-            remedy=f"agent_from={['model', *differing]!r} makes agents of them; "
-            "agent_from=['model'] merges them",
+            remedy=f"agent_from={','.join(['model', *differing])!r} makes agents of them; "
+            "agent_from='model' merges them",
         )
 
     # ----- runs
@@ -287,7 +287,7 @@ class Records:
             where=self.name,
             expected="a decision what they are: more attempts of one agent, or other agents",
             remedy="runs='all' (all are attempts of the same agent), runs='latest' (the others "
-            "are left out and counted), or agent_from=['model', 'run'] (each run is an agent)",
+            "are left out and counted), or agent_from='model,run' (each run is an agent)",
         )
 
     def _latest(self, runs: Sequence[int]) -> int:
@@ -325,6 +325,8 @@ def _wanted(
         return lambda suite: ()
     if isinstance(option, str) and option == "all":
         return lambda suite: "all"
+    if isinstance(option, str) and "=" in option and option not in names:
+        option = {s.strip(): n.strip() for s, _, n in (p.partition("=") for p in option.split(","))}
     if isinstance(option, Mapping):
         table = {str(suite): str(name) for suite, name in option.items()}
         _check_known(table.values(), {*names, "all"}, kind, where)

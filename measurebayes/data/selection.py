@@ -10,6 +10,7 @@ import xarray as xr
 from measurebayes.data.build import task_weights
 from measurebayes.data.connect import with_note
 from measurebayes.data.schema import POINTERS, validate
+from measurebayes.data.statuses import counted_attributes
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 
@@ -73,7 +74,7 @@ def subset(
     part = _keep(part, "task", used_tasks)
     part = _keep(part, "family", _used(part, "family_index", runs.sizes["family"]))
     part["task_weight"] = ("task", task_weights(part["family_index"].values))
-    return with_note(validate(part))
+    return with_note(validate(part.assign_attrs(counted_attributes(part))))
 
 
 def _chosen(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from measurebayes.data.options import Option
 from measurebayes.data.schema import COUNTED_AS, STATUSES
@@ -145,6 +147,7 @@ class StatusCounts:
         status: np.ndarray,
         success: np.ndarray,
         first_place: Any = None,
+        attempts: np.ndarray | None = None,
     ) -> np.ndarray:
         """Count rows and say what each counts as.
 
@@ -156,6 +159,8 @@ class StatusCounts:
             (row,) 0, 1 or MISSING.
         first_place : callable, optional
             Words for the place of a row, for the message about a status without a decision.
+        attempts : numpy.ndarray, optional
+            (row,) number of attempts of each scored row; 1 where None.
 
         Returns
         -------
@@ -163,7 +168,7 @@ class StatusCounts:
             (row,) 0, 1, or MISSING where the row is no attempt.
         """
         other = status != SCORED
-        self._scored += int(other.size - other.sum())
+        self._scored += int((~other).sum() if attempts is None else attempts[~other].sum())
         if not other.any():
             return success
         counted = self._counted_as[status]
@@ -246,6 +251,69 @@ class StatusCounts:
             "status_counts": {"scored": self._scored, **_by_status(table)},
             "dropped": _by_status(missing),
         }
+
+
+def statuses_by_agent(dataset: xr.Dataset) -> pd.DataFrame:
+    """Count the records of each agent by what became of them.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Data in the schema of measurebayes.data.schema.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row an agent, in the order of the labels, index `agent`; columns: those of STATUSES
+        that occur, scored always. Scored are attempts that are no other record counted as one.
+    """
+    agents = dataset["agent"].values
+    scored = np.zeros(agents.size, dtype=np.int64)
+    np.add.at(scored, dataset["agent_index"].values, dataset["attempts"].values)
+    columns = {}
+    if "unscored_records" in dataset:
+        agent, number = (dataset[f"unscored_{n}"].values for n in ("agent_index", "records"))
+        attempted = dataset["unscored_counted_as"].values != "missing"
+        np.subtract.at(scored, agent[attempted], number[attempted])
+        for status in STATUSES[1:]:
+            own = dataset["unscored_status"].values == status
+            if own.any():
+                columns[status] = np.zeros_like(scored)
+                np.add.at(columns[status], agent[own], number[own])
+    return pd.DataFrame({"scored": scored, **columns}, index=pd.Index(agents, name="agent"))
+
+
+def counted_as(dataset: xr.Dataset) -> dict[str, dict[str, int]]:
+    """What the records of each status count as: status -> decision -> number of records."""
+    found: dict[str, dict[str, int]] = {}
+    if "unscored_records" in dataset:
+        number = dataset["unscored_records"].values
+        for status in STATUSES[1:]:
+            for decision in COUNTED_AS:
+                own = dataset["unscored_status"].values == status
+                own &= dataset["unscored_counted_as"].values == decision
+                if own.any():
+                    found.setdefault(status, {})[decision] = int(number[own].sum())
+    return found
+
+
+def counted_attributes(dataset: xr.Dataset) -> dict[str, str]:
+    """Attributes status_counts and dropped of a part of data, counted anew where they can be.
+
+    Counts by other names than those of STATUSES are of the records that were read, and stay.
+    """
+    if "scored" not in json.loads(dataset.attrs.get("status_counts", "{}")):
+        return {}
+    totals = statuses_by_agent(dataset).sum()
+    missing = {status: n["missing"] for status, n in counted_as(dataset).items() if "missing" in n}
+    result = {}
+    for name, found in (("status_counts", totals.to_dict()), ("dropped", missing)):
+        if name in dataset.attrs:
+            old = json.loads(dataset.attrs[name])
+            kept = {reason: n for reason, n in old.items() if reason not in STATUSES}
+            new = {status: int(n) for status, n in found.items() if n}
+            result[name] = json.dumps({**kept, **new} if name == "dropped" else {**new, **kept})
+    return result
 
 
 def _by_status(table: pd.DataFrame) -> dict[str, int]:

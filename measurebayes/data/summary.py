@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import xarray as xr
 
 from measurebayes.data.connect import pieces
 from measurebayes.data.provenance import fingerprint
+from measurebayes.data.statuses import counted_as, statuses_by_agent
 
 
 def summarise(dataset: xr.Dataset) -> dict[str, Any]:
@@ -28,10 +30,12 @@ def summarise(dataset: xr.Dataset) -> dict[str, Any]:
         cells (pairs of agent and task with attempts), holes (pairs without), attempts, successes,
         always_solved and never_solved (tasks among those with attempts), unattempted_tasks,
         unattempted_agents, pieces (parts of the data without a common scale; described in
-        unconnected where there are several). Then sources (tasks of each), human_minutes (known, min, max, in
-        minutes), release_dates (known, first, last), timing (attempts, successes, tasks of timed
-        human attempts), status_counts and dropped (records by status and by reason), and the
-        provenance: name, title, source, licence, citation, reader, sha256, fingerprint.
+        unconnected where there are several). Then sources (tasks of each), human_minutes (known,
+        min, max, in minutes), release_dates (known, first, last), timing (attempts, successes,
+        tasks of timed human attempts), status_counts and dropped (records by status and by
+        reason), policy and counted_as (what records count as that did not end as scored), statuses
+        (records by status, of each agent that has such records), and the provenance: name, title,
+        source, licence, citation, reader, sha256, fingerprint.
     """
     attempts, solved = _by(dataset, "task", "attempts"), _by(dataset, "task", "successes")
     attempted = attempts > 0
@@ -63,6 +67,9 @@ def summarise(dataset: xr.Dataset) -> dict[str, Any]:
         "timing": _timing(dataset),
         "status_counts": json.loads(dataset.attrs.get("status_counts", "{}")),
         "dropped": json.loads(dataset.attrs.get("dropped", "{}")),
+        "policy": dataset.attrs.get("policy", ""),
+        "counted_as": counted_as(dataset),
+        "statuses": _statuses(dataset),
         **{
             key: dataset.attrs.get(key, "")
             for key in ("source", "licence", "citation", "reader", "sha256")
@@ -76,6 +83,55 @@ def _by(dataset: xr.Dataset, dim: str, name: str) -> np.ndarray:
     totals = np.zeros(dataset.sizes[dim], dtype=np.int64)
     np.add.at(totals, dataset[f"{dim}_index"].values, dataset[name].values)
     return totals
+
+
+_COUNTED_WORDS = {
+    "failure": "counted as failures",
+    "missing": "left out, as no attempts",
+    "as_scored": "counted by their own score",
+}
+
+
+def status_words(summary: Mapping[str, Any]) -> str:
+    """Say what the records count as that did not end as scored; "" where there are none."""
+    parts = []
+    for status, decisions in summary["counted_as"].items():
+        words = [f"{number} {_COUNTED_WORDS[d]}" for d, number in decisions.items()]
+        parts.append(f"{status.replace('_', ' ')}: {' and '.join(words)}")
+    return "; ".join(parts)
+
+
+def status_rows(summary: Mapping[str, Any], limit: int) -> list[dict[str, Any]]:
+    """Rows of the table of agents by status, those with most records beside scored ones first.
+
+    Parameters
+    ----------
+    summary : mapping
+        What `summarise` returned.
+    limit : int
+        Number of agents; the others are put together in the last row.
+
+    Returns
+    -------
+    list of dict
+        agent, then the number of records of each status that occurs.
+    """
+    by_agent = summary["statuses"]
+    ordered = sorted(
+        by_agent, key=lambda name: by_agent[name]["scored"] - sum(by_agent[name].values())
+    )
+    rows = [{"agent": name, **by_agent[name]} for name in ordered[:limit]]
+    if rest := ordered[limit:]:
+        names = by_agent[rest[0]]
+        total = {status: sum(by_agent[name][status] for name in rest) for status in names}
+        rows.append({"agent": f"{len(rest)} other agents", **total})
+    return rows
+
+
+def _statuses(dataset: xr.Dataset) -> dict[str, dict[str, int]]:
+    table = statuses_by_agent(dataset)
+    unscored = table.drop(columns="scored").sum(axis=1) > 0
+    return {str(agent): row for agent, row in table[unscored].to_dict("index").items()}
 
 
 def _tally(texts: np.ndarray) -> dict[str, int]:

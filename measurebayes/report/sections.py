@@ -33,6 +33,7 @@ from measurebayes.report.text import interval, is_time, number, shown, time_of, 
 if TYPE_CHECKING:
     from measurebayes.checks.cancellation import Cancellation
 
+AGENTS_BY_STATUS = 50  # in the table of records by status
 MOST_ROWS = 2000  # of a table on the page
 INTERVALS = "50\u202f% and 95\u202f% intervals"
 CHECK_COLUMNS = ("name", "passed", "value", "text")
@@ -103,10 +104,15 @@ def _check_table(name: str, fit: xr.DataTree, table: pd.DataFrame | None) -> pd.
 def data_contexts(fits: Mapping[str, xr.DataTree]) -> list[dict[str, Any]]:
     """Summarise the data of the fits, each distinct data set once."""
     from measurebayes.data import summarise
+    from measurebayes.data.summary import status_rows, status_words
 
     found: dict[str, dict[str, Any]] = {}
     for name, fit in fits.items():
         summary = summarise(data_of(fit))
+        summary |= {
+            "status_rows": status_rows(summary, AGENTS_BY_STATUS),
+            "status_words": status_words(summary),
+        }
         found.setdefault(summary["fingerprint"], {**summary, "fits": []})["fits"].append(name)
     return list(found.values())
 

@@ -150,7 +150,7 @@ class _Records:
             attribute.add(owner, batch[name].indices, distinct)
         successes, attempts = self._outcome(batch)
         status = self._status(batch, successes)
-        counted = self.statuses.add(agent, task, status, successes, _place(batch))
+        counted = self.statuses.add(agent, task, status, successes, _place(batch), attempts)
         kept = counted != MISSING
         self._refuse_uncounted(kept & (successes == MISSING))
         self.cells.add(agent[kept], task[kept], counted[kept], attempts[kept])
