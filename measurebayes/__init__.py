@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.checks.conjoint import conjoint_table
     from measurebayes.classical.horizons import classical_horizons, inversions, slope_test
+    from measurebayes.classical.simex import simex
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
     from measurebayes.data import concat, join, load, pieces, subset
@@ -64,6 +65,7 @@ _PUBLIC = {
     "additivity": ("measurebayes.compare.additivity", "additivity"),
     "classical_horizons": ("measurebayes.classical.horizons", "classical_horizons"),
     "inversions": ("measurebayes.classical.horizons", "inversions"),
+    "simex": ("measurebayes.classical.simex", "simex"),
     "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
     "cite": ("measurebayes.report", "cite"),
@@ -103,6 +105,7 @@ __all__ = [
     "report",
     "save",
     "score",
+    "simex",
     "simulate",
     "slope_test",
     "subset",

@@ -20,7 +20,7 @@ TOLERANCE, ROUNDING = 1e-12, 1e-8  # of the gain still to be had, relative to th
 SUFFICIENT = 1e-4  # share of the gain promised by the gradient that a step must deliver
 SHORTEST = 2.0**-20
 MAX_STEPS = 200
-BLOCK = 250_000  # cells of all replicates that are fitted at once: arrays stay in the cache
+BLOCK = 20_000  # cells of all replicates that are fitted at once: larger arrays cost page faults
 
 
 @dataclass(frozen=True)

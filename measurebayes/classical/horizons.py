@@ -81,11 +81,11 @@ def classical_horizons(
         minutes = horizon_minutes(intercept, slope, rate, shortest)
         table |= {
             f"horizon_{name}": minutes,
-            f"beyond_{name}": np.log2(_positive(minutes)) > longest,
+            f"beyond_{name}": log2_positive(minutes) > longest,
         }
         if drawn is not None:
             table |= _interval(horizon_minutes(*drawn, rate, shortest), name, level)
-    table["note"] = _notes(cells, intercept, slope)
+    table["note"] = remarks(cells, intercept, slope)
     return pd.DataFrame(table)
 
 
@@ -133,10 +133,33 @@ def success_names(success: Sequence[float]) -> dict[str, float]:
     return names
 
 
+def log2_positive(minutes: np.ndarray) -> np.ndarray:
+    """log2 of minutes, a very low number for 0."""
+    return np.log2(np.maximum(minutes, np.finfo(float).tiny))
+
+
 def reach(cells: AgentCells) -> tuple[np.ndarray, np.ndarray]:
     """log2 minutes of the shortest and the longest task that each agent tried (agent,)."""
     starts = np.cumsum(cells.sizes) - cells.sizes
     return np.minimum.reduceat(cells.x, starts), np.maximum.reduceat(cells.x, starts)
+
+
+def remarks(cells: AgentCells, intercept: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Why an agent has no usual horizon (agent,): "" where it has."""
+    starts = np.cumsum(cells.sizes) - cells.sizes
+    longest_solved = np.maximum.reduceat(np.where(cells.successes > 0, cells.x, -np.inf), starts)
+    failed = cells.successes < cells.attempts
+    shortest_failed = np.minimum.reduceat(np.where(failed, cells.x, np.inf), starts)
+    return np.select(
+        [intercept == np.inf, intercept == -np.inf, slope >= 0.0, longest_solved < shortest_failed],
+        [
+            "every attempt succeeded: no finite horizon",
+            "every attempt failed: horizon 0",
+            "success doesn't fall with length: horizon infinite or 0",
+            "lengths part successes from failures: slope not determined",
+        ],
+        "",
+    ).astype(object)
 
 
 @dataclass(frozen=True)
@@ -254,10 +277,6 @@ def _once(cells: AgentCells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return cells.x, cells.weight[None], cells.solved[None]
 
 
-def _positive(minutes: np.ndarray) -> np.ndarray:
-    return np.maximum(minutes, np.finfo(float).tiny)
-
-
 def _interval(drawn: np.ndarray, name: str, level: float) -> dict[str, np.ndarray]:
     """Percentiles (agent,) of horizons (resample, agent); infinite ones count."""
     tail = (1.0 - level) / 2.0
@@ -279,23 +298,6 @@ def _quantile(drawn: np.ndarray, q: float, method: str) -> np.ndarray:
     return np.array(
         [np.quantile(c, q, method=method) if c.size else np.nan for c in columns]  # type: ignore[call-overload]
     )
-
-
-def _notes(cells: AgentCells, intercept: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    starts = np.cumsum(cells.sizes) - cells.sizes
-    longest_solved = np.maximum.reduceat(np.where(cells.successes > 0, cells.x, -np.inf), starts)
-    failed = cells.successes < cells.attempts
-    shortest_failed = np.minimum.reduceat(np.where(failed, cells.x, np.inf), starts)
-    return np.select(
-        [intercept == np.inf, intercept == -np.inf, slope >= 0.0, longest_solved < shortest_failed],
-        [
-            "every attempt succeeded: no finite horizon",
-            "every attempt failed: horizon 0",
-            "success doesn't fall with length: horizon infinite or 0",
-            "lengths part successes from failures: slope not determined",
-        ],
-        "",
-    ).astype(object)
 
 
 def _check_bootstrap(bootstrap: int, level: float) -> None:
