@@ -135,6 +135,7 @@ def _json_object(line: bytes, where: str) -> dict[str, Any]:
             where=where,
             expected="one JSON object a line",
             remedy="repair or remove this line (a cut last line: the program writing it stopped)",
+            code="F105",
         ) from None
     if not isinstance(value, dict):
         raise InputError(
@@ -142,6 +143,7 @@ def _json_object(line: bytes, where: str) -> dict[str, Any]:
             where=where,
             expected='a JSON object: {"key": value, ...}',
             remedy="repair or remove this line",
+            code="F105",
         )
     return value
 

@@ -17,6 +17,7 @@ from measurebayes.data.options import (
     name_list,
     truth,
 )
+from measurebayes.data.problems import problem
 from measurebayes.data.source import Source
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
@@ -145,12 +146,14 @@ def check_unread(
     if unknown:
         open_names = [name for name in known if name not in names]
         hint = did_you_mean(unknown[0], open_names)
-        raise InputError(
+        error = InputError(
             f"the table has unknown columns: {listed(unknown, 12)}",
             where=header,
             expected=f"columns among: {', '.join(known)}",
             remedy=f"{hint} leave them unread: ignore={','.join(unknown)!r} (or '*')".strip(),
+            code="T202",
         )
+        problem(error)
 
 
 def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str, str]:

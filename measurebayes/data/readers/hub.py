@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.data import scores, values
+from measurebayes.data.problems import problem
 from measurebayes.data.readers.base import (
     COLUMNS,
     DELIMITER,
@@ -90,6 +91,7 @@ def _check_columns(
             expected=f"columns {', '.join(_REQUIRED)}; the file has: {listed(source.names, 12)}",
             remedy=did_you_mean(lacking[0], source.names)
             or f"name them: columns={{{lacking[0]!r}: 'ITS NAME'}}",
+            code="T201",
         )
     if unknown := [name for name in settings if name not in source.names]:
         raise InputError(
@@ -130,13 +132,16 @@ class _Rows:
         for name, column in batch.items():
             if name == "epoch":
                 part[name] = values.parse(column, values.count, np.int64)
-                if (part[name] == MISSING).any():
-                    raise InputError(
+                blank = np.flatnonzero(part[name] == MISSING)
+                if blank.size:
+                    error = InputError(
                         "the epoch is blank",
-                        where=column.place(int(np.argmax(part[name] == MISSING))),
+                        where=column.place(int(blank[0])),
                         expected="a whole number in each row",
                         remedy="fill it in, or leave the column unread: ignore='epoch'",
+                        code="V302",
                     )
+                    problem(error, blank, column.place)
             elif name == "status":
                 part[name] = values.parse(column, status_code, np.int64)
             elif name in ("value", "target"):
@@ -188,12 +193,15 @@ def _common(
 ) -> str:
     codes = np.unique(rows[name].to_numpy())
     if codes.size > 1:
-        raise InputError(
-            f"the rows of one run have several values of {name.removeprefix('setting ')!r}: "
-            f"{listed(names[name][codes])}",
-            where=f"{where}, run {shown(names['run'][run])}",
-            expected="one for each run and benchmark",
-            remedy="give each run a name of its own in the column run",
+        problem(
+            InputError(
+                f"the rows of one run have several values of {name.removeprefix('setting ')!r}: "
+                f"{listed(names[name][codes])}",
+                where=f"{where}, run {shown(names['run'][run])}",
+                expected="one for each run and benchmark",
+                remedy="give each run a name of its own in the column run",
+                code="V305",
+            )
         )
     return str(names[name][codes[0]])
 

@@ -11,6 +11,7 @@ import xarray as xr
 
 from measurebayes.data import values
 from measurebayes.data.build import Attribute, CellCounts, build_dataset
+from measurebayes.data.problems import problem
 from measurebayes.data.readers.base import (
     COLUMNS,
     DELIMITER,
@@ -104,6 +105,7 @@ def _check_columns(source: Source, names: Mapping[str, str], ignore: Any) -> Non
             where=header,
             expected=f"columns {', '.join(wanted)}; the file has: {listed(source.names, 12)}",
             remedy="; ".join([*guesses, f"name them: columns={{{mapping}}}"]),
+            code="T201",
         )
     if has_counts and has_outcome:
         raise InputError(
@@ -196,13 +198,8 @@ class _Records:
         blank = (successes == MISSING) | (attempts == MISSING)
         too_many = np.flatnonzero(~blank & (successes > attempts))
         if too_many.size:
-            row = int(too_many[0])
-            raise InputError(
-                f"{successes[row]} successes of {attempts[row]} attempts",
-                where=batch["successes"].place(row),
-                expected="at most as many successes as attempts",
-                remedy="correct the row; attempts counts successes and failures together",
-            )
+            _refuse_too_many(batch["successes"], successes, attempts, too_many)
+            successes = np.minimum(successes, attempts)
         return np.where(blank, MISSING, successes), attempts
 
     def dataset(self) -> xr.Dataset:
@@ -256,22 +253,42 @@ def _place(batch: Batch) -> Callable[[int], str]:
     return place
 
 
+def _refuse_too_many(
+    column: values.Encoded, successes: np.ndarray, attempts: np.ndarray, rows: np.ndarray
+) -> None:
+    pairs = pd.DataFrame({"k": successes[rows], "n": attempts[rows], "row": rows})
+    for (k, n), same in pairs.groupby(["k", "n"], sort=False)["row"]:
+        error = InputError(
+            f"{k} successes of {n} attempts",
+            where=column.place(int(same.iloc[0])),
+            expected="at most as many successes as attempts",
+            remedy="correct the row; attempts counts successes and failures together",
+            code="V303",
+        )
+        problem(error, same.to_numpy(), column.place)
+
+
 def _check_duplicates(where: str, table: pd.DataFrame, agents: list[str], tasks: list[str]) -> None:
     twice = table[table["rows"] > 1]
-    if len(twice):
-        pairs = [
-            f"{agents[agent]} at {tasks[task]} ({rows} rows)"
-            for agent, task, rows in twice[["agent_index", "task_index", "rows"]].to_numpy()[:5]
-        ]
-        more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
-        raise InputError(
-            f"{len(twice)} pairs of agent and task have several rows: "
-            f"{', '.join(map(shown, pairs))}{more}",
-            where=where,
-            expected="one row of successes and attempts for each agent and task",
-            remedy="remove copies; where the rows are different attempts, add them up: "
-            "duplicates='sum'",
-        )
+    if not len(twice):
+        return
+    found = twice[["agent_index", "task_index", "rows"]].to_numpy()
+
+    def pair(at: int) -> str:
+        agent, task, rows = found[at]
+        return f"{agents[agent]} at {tasks[task]} ({rows} rows)"
+
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    error = InputError(
+        f"{len(found)} pairs of agent and task have several rows: "
+        f"{', '.join(shown(pair(at)) for at in range(min(5, len(found))))}{more}",
+        where=where,
+        expected="one row of successes and attempts for each agent and task",
+        remedy="remove copies; where the rows are different attempts, add them up: "
+        "duplicates='sum'",
+        code="I405",
+    )
+    problem(error, range(len(found)), pair)
 
 
 READER = Reader(

@@ -16,6 +16,7 @@ import xarray as xr
 from measurebayes.data import values
 from measurebayes.data.build import Attribute, CellCounts, build_dataset
 from measurebayes.data.lines import json_lines
+from measurebayes.data.problems import going_on, problem
 from measurebayes.data.readers.base import STRIP, Column, Option, Reader, truth
 from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source
@@ -117,7 +118,9 @@ def _columns(source: Source) -> dict[str, Encoded]:
     rows: list[list[Any]] = []
     for number, record in json_lines(source):
         if not record.keys() >= set(_REQUIRED):
-            _raise_lacking(record, f"{source.name}, line {number}")
+            with going_on():
+                _raise_lacking(record, f"{source.name}, line {number}")
+            continue
         lines.append(number)
         rows.append([record.get(key) for key in _KEYS])
     columns = zip(*rows, strict=True)
@@ -137,6 +140,7 @@ def _raise_lacking(record: Mapping[str, Any], where: str) -> None:
         where=where,
         expected=f"keys {', '.join(_REQUIRED)}; it has {listed(record, 12)}",
         remedy=did_you_mean(lacking[0], record) or "repair or remove this line",
+        code="T201",
     )
 
 
@@ -145,12 +149,15 @@ def _check_run_ids(runs: Encoded) -> None:
     twice = [v for v, n in zip(runs.values, number, strict=True) if n > 1 and v is not None]
     if twice:
         rows = np.flatnonzero(runs.indices == list(runs.values).index(twice[0]))
-        raise InputError(
+        error = InputError(
             f"{len(twice)} runs stand more than once: {listed(twice)}",
             where=f"{runs.place(int(rows[1]))}, as before in {runs.place(int(rows[0]))}",
             expected="each run once",
             remedy="remove the copies; if run_id doesn't tell runs apart: duplicates='keep'",
+            code="I406",
         )
+        values_at = {position for position, n in enumerate(number) if n > 1}
+        problem(error, np.flatnonzero(np.isin(runs.indices, list(values_at))), runs.place)
 
 
 def _parsed(columns: Mapping[str, Encoded], strip: bool) -> pd.DataFrame:
@@ -162,12 +169,14 @@ def _parsed(columns: Mapping[str, Encoded], strip: bool) -> pd.DataFrame:
     runs["score"] = values.parse(columns["score_binarized"], values.outcome, np.int64)
     blank = np.flatnonzero(runs["score"] == MISSING)
     if blank.size:
-        raise InputError(
+        error = InputError(
             f"{blank.size} runs have no score",
             where=columns["score_binarized"].place(int(blank[0])),
             expected="0 or 1",
             remedy="leave these runs out of the file; a run without a score is no failure",
+            code="V302",
         )
+        problem(error, blank, columns["score_binarized"].place)
     for name in ("started_at", "completed_at"):
         runs[name] = values.parse(columns[name], _milliseconds, np.float64)
     return pd.DataFrame(runs)

@@ -11,6 +11,7 @@ import xarray as xr
 from measurebayes.data import values
 from measurebayes.data.build import CellCounts, build_dataset
 from measurebayes.data.lines import json_lines
+from measurebayes.data.problems import going_on, problem
 from measurebayes.data.readers.base import STRIP, Column, Reader, truth
 from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source
@@ -50,17 +51,24 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     task = np.empty(0, dtype=np.int64)
     for number, record in json_lines(source):
         where = f"{source.name}, line {number}"
-        responses = _responses(record, where)
+        responses: dict[str, Any] = {}
+        with going_on():
+            responses = _responses(record, where)
+        if not responses:
+            continue
         known = len(agents.names)
         place = encode_values([record["subject_id"]], lambda _, w=where: f"{w}, key 'subject_id'")  # type: ignore[misc]
         agent = int(agents.encode(place)[0])
         if agent < known:
-            raise InputError(
-                f"the agent {shown(agents.names[agent])} stands on more than one line",
-                where=where,
-                expected="one line for each agent",
-                remedy="rename one of them, or join their responses; repeated attempts belong in "
-                "a long table",
+            problem(
+                InputError(
+                    f"the agent {shown(agents.names[agent])} stands on more than one line",
+                    where=where,
+                    expected="one line for each agent",
+                    remedy="rename one of them, or join their responses; repeated attempts belong "
+                    "in a long table",
+                    code="I406",
+                )
             )
         names = list(responses)
         if names != known_names:  # lines mostly hold the same tasks in the same order
@@ -89,6 +97,7 @@ def _responses(record: dict[str, Any], where: str) -> dict[str, Any]:
                 where=where,
                 expected=f"keys subject_id and responses; it has {listed(record)}",
                 remedy=did_you_mean(key, record) or "repair or remove this line",
+                code="T201",
             )
     responses = record["responses"]
     if not isinstance(responses, dict):
@@ -97,6 +106,7 @@ def _responses(record: dict[str, Any], where: str) -> dict[str, Any]:
             where=f"{where}, key 'responses'",
             expected='an object: {"task": 0 or 1, ...}',
             remedy="repair or remove this line",
+            code="V302",
         )
     return responses
 

@@ -10,6 +10,7 @@ import xarray as xr
 
 from measurebayes.data import values
 from measurebayes.data.build import CellCounts, build_dataset
+from measurebayes.data.problems import problem
 from measurebayes.data.readers.base import (
     DELIMITER,
     STRIP,
@@ -124,7 +125,7 @@ def _dataset(
         size = batch[columns[0]].indices.size
         index = np.arange(rows, rows + size, dtype=np.int64)
         if label_column is not None:
-            _check_new(agents, batch[label_column], index)
+            index = _check_new(agents, batch[label_column], index)
         # (row, task); one byte holds an outcome
         result = np.stack([values.parse(batch[name], outcome, np.int8) for name in tasks], axis=1)
         row, task = np.nonzero(result != MISSING)
@@ -152,19 +153,24 @@ def _dataset(
     )
 
 
-def _check_new(agents: Labels, column: Encoded, index: np.ndarray) -> None:
-    """Add the labels of a batch; each must be new, because a row is an agent."""
+def _check_new(agents: Labels, column: Encoded, index: np.ndarray) -> np.ndarray:
+    """Add the labels of a batch, (row,); each must be new, because a row is an agent."""
     codes = agents.encode(column)
     again = np.flatnonzero(codes != index)
+    seen = set(range(int(index[0]) if index.size else 0))  # agents of earlier rows
     if again.size:
-        row = int(again[0])
-        name = agents.names[codes[row]]
-        raise InputError(
-            f"the agent {shown(name)} has more than one row",
-            where=column.place(row),
-            expected="one row for each agent",
-            remedy="rename one of them; repeated attempts belong in a long table",
-        )
+        for row, code in enumerate(codes.tolist()):
+            if code in seen:
+                error = InputError(
+                    f"the agent {shown(agents.names[code])} has more than one row",
+                    where=column.place(row),
+                    expected="one row for each agent",
+                    remedy="rename one of them; repeated attempts belong in a long table",
+                    code="I406",
+                )
+                problem(error, [row], column.place)
+            seen.add(code)
+    return codes
 
 
 def _task_label(source: Source, name: str, strip: bool) -> str:
