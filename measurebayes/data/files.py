@@ -93,7 +93,7 @@ class LogFile:
             with self._open_bytes() as file:
                 if self._start.startswith(_GZIP):
                     with gzip.GzipFile(fileobj=file) as unpacked:
-                        yield unpacked
+                        yield unpacked  # type: ignore[misc]
                 else:
                     yield file
         except (OSError, EOFError, zlib.error) as error:

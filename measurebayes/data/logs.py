@@ -41,7 +41,8 @@ def read_logs(source: Source, options: Mapping[str, Any], make_runs: MakeRuns) -
     dataset = dataset_of_runs(make_runs(source, options, digest, dropped), options, source.name)
     known = json.loads(dataset.attrs.get("dropped") or "{}")
     for reason, number in dropped.items():
-        known[reason] = known.get(reason, 0) + number
+        if number:
+            known[reason] = known.get(reason, 0) + number
     return dataset.assign_attrs(
         sha256=digest.hexdigest(), dropped=json.dumps(dict(sorted(known.items())))
     )

@@ -120,7 +120,7 @@ def file_source(path: Path, delimiter: str = ",") -> Source:
 
 def _binary_source(path: Path, head: bytes, compressed: bool) -> Source | None:
     name = str(path)
-    kinds = {"netCDF": _NETCDF, "Parquet": b"PAR1", "zip": _ZIP}
+    kinds = {"netCDF": _NETCDF, "Parquet": (b"PAR1",), "zip": _ZIP}
     found = next((kind for kind, start in kinds.items() if head.startswith(start)), None)
     if found and compressed:
         raise _unreadable(name, f"compressed {found}")

@@ -155,7 +155,10 @@ def _runs(
     for file in source.files:
         if not file.is_zip and not {"eval", "status"} <= file.keys:
             continue  # other JSON beside the logs
-        log = _through_inspect(file) if options["through"] == "inspect_ai" else _log(file, digest)
+        if options["through"] == "inspect_ai":
+            log = _through_inspect(file, digest)
+        else:
+            log = _log(file, digest)
         _check_usable(log)
         run = _run(log, options)
         if _lacks_scores(log):
@@ -220,7 +223,7 @@ def _from_members(
     return _Log(file, header, list(samples.values()), logged=bool(samples))
 
 
-def _through_inspect(file: LogFile) -> _Log:
+def _through_inspect(file: LogFile, digest: Digest) -> _Log:
     """Header and summaries through inspect_ai's own functions."""
     try:
         from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
@@ -242,9 +245,7 @@ def _through_inspect(file: LogFile) -> _Log:
     try:
         header = read_eval_log(str(file.path), header_only=True).model_dump(mode="json")
         found = read_eval_log_sample_summaries(str(file.path))
-        samples = [_sample(one.model_dump(include=wanted), file.place) for one in found]
-    except InputError:
-        raise
+        summaries = [one.model_dump(mode="json", include=wanted) for one in found]
     except Exception as error:  # noqa: BLE001 - whatever inspect_ai and pydantic raise
         raise InputError(
             f"inspect_ai can't read the log: {str(error)[:200]}",
@@ -252,6 +253,9 @@ def _through_inspect(file: LogFile) -> _Log:
             expected="a log that the installed version of inspect_ai can read",
             remedy="leave the option through out, or install a newer inspect_ai",
         ) from None
+    for part in (header, summaries):
+        digest.add(logs.canonical(part).encode("utf-8", "replace"))
+    samples = [_sample(one, file.place) for one in summaries]
     return _Log(file, header, samples, logged=bool(samples))
 
 
