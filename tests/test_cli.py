@@ -48,6 +48,7 @@ COMMANDS = {
         "cancellation",
         "cancellation-power",
         "additivity",
+        "horizons",
     ),
 }
 

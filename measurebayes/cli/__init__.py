@@ -1,9 +1,18 @@
 """The command line: the same functions as in Python, one file in and one file out a command."""
 
-from measurebayes.cli import additivity, cancellation, data, fitting, models, power, results
+from measurebayes.cli import (
+    additivity,
+    cancellation,
+    data,
+    fitting,
+    horizons,
+    models,
+    power,
+    results,
+)
 from measurebayes.cli.group import main
 
-for _module in (data, models, fitting, results, cancellation, power, additivity):
+for _module in (data, models, fitting, results, cancellation, power, additivity, horizons):
     for _command in _module.COMMANDS:
         main.add_command(_command)
 
