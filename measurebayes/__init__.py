@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from measurebayes.classical.simex import simex
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
-    from measurebayes.data import concat, join, load, pieces, subset
+    from measurebayes.data import concat, join, lint, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
     from measurebayes.inference import fit
@@ -44,6 +44,7 @@ _PUBLIC = {
     "load": ("measurebayes.data", "load"),
     "subset": ("measurebayes.data", "subset"),
     "join": ("measurebayes.data", "join"),
+    "lint": ("measurebayes.data", "lint"),
     "concat": ("measurebayes.data", "concat"),
     "pieces": ("measurebayes.data", "pieces"),
     "get_model": ("measurebayes.program.registry", "get_model"),
@@ -97,6 +98,7 @@ __all__ = [
     "inversions",
     "item_parameters",
     "join",
+    "lint",
     "load",
     "numpyro_model",
     "open",

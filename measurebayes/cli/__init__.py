@@ -6,13 +6,14 @@ from measurebayes.cli import (
     data,
     fitting,
     horizons,
+    lint,
     models,
     power,
     results,
 )
 from measurebayes.cli.group import main
 
-for _module in (data, models, fitting, results, cancellation, power, additivity, horizons):
+for _module in (data, lint, models, fitting, results, cancellation, power, additivity, horizons):
     for _command in _module.COMMANDS:
         main.add_command(_command)
 

@@ -10,6 +10,7 @@ from measurebayes.data.catalogue import bundled_names
 from measurebayes.data.concat import concat
 from measurebayes.data.connect import check_connected, pieces
 from measurebayes.data.join import join
+from measurebayes.data.lint import lint
 from measurebayes.data.load import load
 from measurebayes.data.provenance import fingerprint
 from measurebayes.data.readers import READERS
@@ -25,6 +26,7 @@ __all__ = [
     "concat",
     "fingerprint",
     "join",
+    "lint",
     "load",
     "pieces",
     "save",
