@@ -140,7 +140,7 @@ def lint(path_or_name: Loadable, reader: str | None = None, **reader_options: An
     >>> import measurebayes as mb, pandas as pd
     >>> table = pd.DataFrame({"agent": ["a", "b "], "task": ["t", "u"], "success": [1, 2]})
     >>> [finding.code for finding in mb.lint(table).findings if finding.severity == "error"]
-    ['C601', 'V301', 'V302']
+    ['V301', 'V302']
     """
     options = dict(reader_options)
     problems: list[Problem] = []
@@ -229,7 +229,8 @@ def _findings(problems: Sequence[Problem]) -> list[Finding]:
                 error.remedy or "",
             )
         )
-    return sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), one.code))
+    order = list(CODES)
+    return sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), order.index(one.code)))
 
 
 def _column(where: str | None) -> str:

@@ -179,6 +179,12 @@ CODES = {
         "records are left out",
         "Their number by reason, as `measurebayes data` shows it.",
     ),
+    "S504": Code(
+        ERROR,
+        "a run has no scores",
+        "It was logged without any: its samples are no failures. Score it, or leave it out: "
+        "`--option without_scores=leave_out`.",
+    ),
     "C601": Code(
         ERROR,
         "pieces without a common scale",

@@ -17,6 +17,7 @@ from measurebayes.data import jsontext, logs
 from measurebayes.data.files import Digest, LogFile
 from measurebayes.data.logs import Rows, mapping_of, wrong_shape
 from measurebayes.data.options import Option
+from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
@@ -86,7 +87,8 @@ def _runs(
             document = jsontext.parse(digest.add(file.content()), file.place)
             evaluations[str(mapping_of(document).get("evaluation_id"))] = mapping_of(document)
     for file in samples:
-        yield from _runs_of(file, evaluations, options, digest, dropped)
+        with going_on():
+            yield from _runs_of(file, evaluations, options, digest, dropped)
 
 
 def _runs_of(

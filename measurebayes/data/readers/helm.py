@@ -14,6 +14,7 @@ import xarray as xr
 from measurebayes.data import jsontext, logs
 from measurebayes.data.files import Digest, LogFile
 from measurebayes.data.logs import Rows, mapping_of, text_of, wrong_shape
+from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
@@ -81,15 +82,16 @@ def _runs(
             )
         found[kind] = file
     for found in by_folder.values():
-        if len(found) < 2:
-            lacking = "per_instance_stats.json" if "spec" in found else "run_spec.json"
-            raise InputError(
-                f"the run has no {lacking}",
-                where=next(iter(found.values())).place,
-                expected="run_spec.json and per_instance_stats.json in one folder",
-                remedy="give the folder of the run as HELM wrote it",
-            )
-        yield _run(found["spec"], found["stats"], options, digest)
+        with going_on():
+            if len(found) < 2:
+                lacking = "per_instance_stats.json" if "spec" in found else "run_spec.json"
+                raise InputError(
+                    f"the run has no {lacking}",
+                    where=next(iter(found.values())).place,
+                    expected="run_spec.json and per_instance_stats.json in one folder",
+                    remedy="give the folder of the run as HELM wrote it",
+                )
+            yield _run(found["spec"], found["stats"], options, digest)
 
 
 def _run(spec: LogFile, stats: LogFile, options: Mapping[str, Any], digest: Digest) -> Run:

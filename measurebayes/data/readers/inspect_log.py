@@ -21,6 +21,7 @@ from measurebayes.data import archive, jsontext, logs
 from measurebayes.data.files import Digest, LogFile
 from measurebayes.data.logs import Rows, mapping_of, text_of, wrong_shape
 from measurebayes.data.options import Option
+from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
@@ -117,7 +118,7 @@ class _Log:
     logged: bool = True  # whether samples were logged at all
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Sample:
     """What is read of one sample."""
 
@@ -153,20 +154,19 @@ def _runs(
     source: Source, options: Mapping[str, Any], digest: Digest, dropped: Counter[str]
 ) -> Iterator[Run]:
     for file in source.files:
-        if not file.is_zip and not {"eval", "status"} <= file.keys:
-            continue  # other JSON beside the logs
-        if options["through"] == "inspect_ai":
-            log = _through_inspect(file, digest)
-        else:
-            log = _log(file, digest)
-        _check_usable(log)
-        run = _run(log, options)
-        if _lacks_scores(log):
-            if options["without_scores"] == "error":
+        with going_on():
+            if not file.is_zip and not {"eval", "status"} <= file.keys:
+                continue  # other JSON beside the logs
+            through = options["through"] == "inspect_ai"
+            log = _through_inspect(file, digest) if through else _log(file, digest)
+            _check_usable(log)
+            run = _run(log, options)
+            if not _lacks_scores(log):
+                yield run
+            elif options["without_scores"] == "error":
                 raise _without_scores(log)
-            dropped["in runs without scores"] += len(run.records["task"])
-            continue
-        yield run
+            else:
+                dropped["in runs without scores"] += len(run.records["task"])
 
 
 # ----- files
@@ -261,14 +261,14 @@ def _through_inspect(file: LogFile, digest: Digest) -> _Log:
 
 def _sample(value: Any, where: str) -> _Sample:
     """Reduce a summary, or a whole sample of the older form, to what counts."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("id"), str | int):
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str | int):
         raise wrong_shape("a sample has no id", where, "an object with id, epoch and scores")
     scores = value.get("scores")
-    if scores is None and isinstance(value.get("score"), Mapping):  # before there were several
+    if scores is None and isinstance(value.get("score"), dict):  # before there were several
         scores = {"score": value["score"]}
     return _Sample(
         identity=str(value["id"]),
-        epoch=logs.whole(value.get("epoch", 1), "epoch", f"{where}, sample {value['id']!r}"),
+        epoch=logs.whole(value.get("epoch", 1), "epoch", where),
         error=bool(value.get("error")),
         limit=bool(value.get("limit")),
         scores=_values(mapping_of(scores)),
@@ -280,12 +280,13 @@ def _values(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Scorer -> (value, reason) without answers and explanations."""
     found: dict[str, Any] = {}
     for scorer, score in scores.items():
-        value = score.get("value") if isinstance(score, Mapping) else score
-        reason = score.get("reason") if isinstance(score, Mapping) else None
-        if isinstance(value, Mapping):
+        value, reason = score, None
+        if isinstance(score, dict):
+            value, reason = score.get("value"), score.get("reason")
+        if isinstance(value, dict):
             found |= {f"{scorer}/{key}": (one, reason) for key, one in value.items()}
         else:
-            found[str(scorer)] = (value, reason)
+            found[scorer] = (value, reason)
     return found
 
 
@@ -328,6 +329,7 @@ def _without_scores(log: _Log) -> InputError:
         where=log.file.place,
         expected="a score for each sample that was completed",
         remedy="score it: inspect score FILE; or without_scores='leave_out' to read the other runs",
+        code="S504",
     )
 
 

@@ -17,6 +17,7 @@ import xarray as xr
 from measurebayes.data import jsontext, logs
 from measurebayes.data.files import Digest, LogFile
 from measurebayes.data.logs import Rows, mapping_of, wrong_shape
+from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
@@ -77,11 +78,12 @@ def _runs(
         )
     documents: dict[str, Mapping[str, Any]] = {}
     for file in samples:
-        of = _results_of(file, results)
-        if of.name not in documents:
-            content = digest.add(of.content())
-            documents[of.name] = jsontext.parse_object(content, of.place, _KEEP, {})
-        yield _run(file, of, documents[of.name], options, digest, dropped)
+        with going_on():
+            of = _results_of(file, results)
+            if of.name not in documents:
+                content = digest.add(of.content())
+                documents[of.name] = jsontext.parse_object(content, of.place, _KEEP, {})
+            yield _run(file, of, documents[of.name], options, digest, dropped)
 
 
 def _results_of(samples: LogFile, results: list[LogFile]) -> LogFile:
@@ -134,11 +136,13 @@ def _run(
     seen = set()
     for number, line in file.lines(digest):
         where = f"{file.place}, line {number}"
-        record = jsontext.parse(line, where)
-        if not isinstance(record, dict) or not isinstance(record.get("doc_id"), int | str):
-            raise wrong_shape("the line has no doc_id", where, "a document with doc_id and metrics")
-        seen.add(record["doc_id"])
-        dropped["scores of which less is better"] += _add(rows, record, known, worse, where)
+        with going_on():
+            record = jsontext.parse(line, where)
+            if not isinstance(record, dict) or not isinstance(record.get("doc_id"), int | str):
+                expected = "a document with doc_id and metrics"
+                raise wrong_shape("the line has no doc_id", where, expected)
+            seen.add(record["doc_id"])
+            dropped["scores of which less is better"] += _add(rows, record, known, worse, where)
     lacking = mapping_of(mapping_of(document.get("n-samples")).get(task)).get("effective")
     if isinstance(lacking, int) and lacking > len(seen):
         dropped["documents of the run without a line in the samples"] += lacking - len(seen)
