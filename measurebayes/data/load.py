@@ -150,6 +150,14 @@ def _named(reader: str) -> Reader:
 
 def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
     found = [reader for reader in READERS.values() if reader.recognises(source)]
+    # A mapping of names says what is meant: readers without those columns don't.
+    mapped = set(parsed_mapping(options.get("columns")))
+    found = [
+        reader
+        for reader in found
+        if "columns" not in {option.name for option in reader.options}
+        or mapped <= {column.name for column in reader.columns}
+    ]
     if len(found) == 1:
         return found[0]
     # A header with some of a long table's names, or with a mapping of names, is meant as one; its

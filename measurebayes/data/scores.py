@@ -109,7 +109,7 @@ def outcomes(
         else:
             between.append(at)
     if unreadable:
-        raise _unreadable(values, records, unreadable, where)
+        raise unreadable_scores(values, records, unreadable, where)
     if between:
         raise InputError(
             f"{int(records[between].sum())} of {int(records.sum())} scores are neither 0 nor 1: "
@@ -122,9 +122,15 @@ def outcomes(
     return result
 
 
-def _unreadable(
+def is_letter(value: Any) -> bool:
+    """Tell whether a score is one of Inspect's letters, which elsewhere are answers."""
+    return isinstance(value, str) and value.strip() in _LETTERS
+
+
+def unreadable_scores(
     values: Sequence[Any], records: np.ndarray, bad: list[int], where: str
 ) -> InputError:
+    """Make the error about the scores at the positions `bad`; arguments as of `outcomes`."""
     letters = all(isinstance(values[at], str) and len(values[at].strip()) == 1 for at in bad)
     return InputError(
         f"{int(records[bad].sum())} of {int(records.sum())} scores can't be read: "
@@ -134,7 +140,7 @@ def _unreadable(
         remedy="letters of answers need the right ones beside them (a column `target`, or the "
         "option key)"
         if letters
-        else "correct the records, or choose another scorer",
+        else "correct the records, or choose another scorer or column",
     )
 
 

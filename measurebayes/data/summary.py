@@ -131,7 +131,12 @@ def status_rows(summary: Mapping[str, Any], limit: int) -> list[dict[str, Any]]:
 def _statuses(dataset: xr.Dataset) -> dict[str, dict[str, int]]:
     table = statuses_by_agent(dataset)
     unscored = table.drop(columns="scored").sum(axis=1) > 0
-    return {str(agent): row for agent, row in table[unscored].to_dict("index").items()}
+    rows = table[unscored]
+    columns = {str(name): rows[name].tolist() for name in rows}
+    return {
+        str(agent): {name: numbers[at] for name, numbers in columns.items()}
+        for at, agent in enumerate(rows.index)
+    }
 
 
 def _tally(texts: np.ndarray) -> dict[str, int]:

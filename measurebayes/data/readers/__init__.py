@@ -5,6 +5,7 @@ from measurebayes.data.readers import (
     helm,
     hub,
     inspect_log,
+    irw,
     lm_eval,
     long,
     metr,
@@ -18,6 +19,7 @@ from measurebayes.data.readers.base import Column, Option, Reader
 _ALL = (
     long,
     hub,
+    irw,
     wide,
     metr,
     pyirt,
