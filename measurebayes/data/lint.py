@@ -154,7 +154,7 @@ def lint(path_or_name: Loadable, reader: str | None = None, **reader_options: An
                 failure = None
             except InputError as error:
                 failure = error
-        problems = list(noted)  # a later reading finds all that an earlier one found
+        problems += noted  # a later reading finds most of it again
         if failure is None:
             break
         _refuse_wrong_usage(failure, not settled)
@@ -174,8 +174,9 @@ def _refuse_wrong_usage(error: InputError, first: bool) -> None:
 
 def _settle(error: InputError, options: dict[str, Any]) -> bool:
     """Take a decision that the error asks for; tell whether there was one."""
-    offered = dict(_GIVEN.findall(error.remedy or ""))
-    named = [name for name in _DECISIONS if re.search(rf"\b{name}=", error.remedy or "")]
+    remedy = error.remedy or ""
+    offered = dict(reversed(_GIVEN.findall(remedy)))  # the first of several
+    named = [name for name in re.findall(r"\b(\w+)=", remedy) if name in _DECISIONS]
     for name in named:
         if name not in options or (name == "policy" and options[name] != "missing"):
             code, value = _DECISIONS[name]
@@ -207,7 +208,12 @@ def _origin(traceback: TracebackType | None) -> str:
 def _findings(problems: Sequence[Problem]) -> list[Finding]:
     """Make findings of problems: equal ones of several batches are one; sorted by severity."""
     merged: dict[tuple[str, str], list[Problem]] = {}
+    seen: set[tuple[str, str, tuple[str, ...]]] = set()
     for one in problems:
+        same_again = (one.error.code, one.error.found, one.places)
+        if same_again in seen:
+            continue
+        seen.add(same_again)
         if STAND_IN not in one.error.found:
             code = one.error.code or _BY_MODULE.get(_origin(one.error.__traceback__), "R901")
             key = (code, one.error.found)

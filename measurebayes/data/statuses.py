@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.data.options import Option
+from measurebayes.data.problems import is_noting, problem
 from measurebayes.data.schema import COUNTED_AS, STATUSES
 from measurebayes.data.values import MISSING, BadValueError, is_blank
 from measurebayes.errors import InputError, did_you_mean, listed, shown
@@ -172,8 +173,11 @@ class StatusCounts:
         if not other.any():
             return success
         counted = self._counted_as[status]
-        if not self._first and first_place and (other & (counted == _UNDECIDED)).any():
-            self._first = first_place(int(np.argmax(other & (counted == _UNDECIDED))))
+        undecided = np.flatnonzero(other & (counted == _UNDECIDED))
+        if not self._first and first_place and undecided.size:
+            self._first = first_place(int(undecided[0]))
+        if first_place and undecided.size and is_noting():
+            _note_undecided(undecided, status, first_place)
         standing = other & (counted == _AS_SCORED)
         self._without_score += int((standing & (success == MISSING)).sum())
         frame = pd.DataFrame(
@@ -319,6 +323,18 @@ def counted_attributes(dataset: xr.Dataset) -> dict[str, str]:
 def _by_status(table: pd.DataFrame) -> dict[str, int]:
     found = {status: table["records"][table["status"] == status].sum() for status in STATUSES}
     return {status: int(number) for status, number in found.items() if number}
+
+
+def _note_undecided(rows: np.ndarray, status: np.ndarray, place: Callable[[int], str]) -> None:
+    """Give the linter the places of records that the policy leaves open."""
+    for code in np.unique(status[rows]).tolist():
+        error = InputError(
+            f"records ended as {STATUSES[code]}",
+            expected="a decision what they count as",
+            remedy=f"policy='{STATUSES[code]}=missing' or policy='{STATUSES[code]}=failure'",
+            code="S501",
+        )
+        problem(error, rows[status[rows] == code], place)
 
 
 class _Plain(str):
