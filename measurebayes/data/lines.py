@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from measurebayes.data.problems import going_on, is_noting
+from measurebayes.data.problems import going_on, is_noting, problem
 from measurebayes.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -39,22 +39,29 @@ def opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def not_utf8(path: Path, compressed: bool) -> InputError:
-    """Error naming the first line of a text file that is not UTF-8."""
+def refuse_not_utf8(path: Path, compressed: bool) -> None:
+    """Raise InputError naming the first line of a text file that is not UTF-8, if there is one.
+
+    Where problems are noted, all such lines are.
+    """
+    bad: list[tuple[int, str]] = []
     with opened(path, compressed) as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                bad = line[error.start : error.start + 1].hex()
-                return InputError(
-                    f"the file is not UTF-8: byte 0x{bad}",
-                    where=f"{path}, line {number}",
-                    expected="text in UTF-8",
-                    remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
-                    code="F104",
-                )
-    return InputError("the file is not UTF-8", where=str(path), code="F104")
+            except UnicodeDecodeError as wrong:
+                bad.append((number, line[wrong.start : wrong.start + 1].hex()))
+                if not is_noting():
+                    break
+    if bad:
+        error = InputError(
+            f"the file is not UTF-8: byte 0x{bad[0][1]}",
+            where=f"{path}, line {bad[0][0]}",
+            expected="text in UTF-8",
+            remedy="convert it: iconv -f latin1 -t utf-8 FILE > NEW",
+            code="F104",
+        )
+        problem(error, range(len(bad)), lambda at: f"{path}, line {bad[at][0]}")
 
 
 def line_of_row(path: Path, compressed: bool, row: int) -> int:

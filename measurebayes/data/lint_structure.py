@@ -138,9 +138,14 @@ def _same_results(runs: xr.Dataset) -> Iterator[Problem]:
 def _statuses(runs: xr.Dataset) -> Iterator[Problem]:
     if "unscored_records" in runs:
         unscored = np.zeros(runs.sizes["agent"], dtype=np.int64)
-        np.add.at(unscored, runs["unscored_agent_index"].values, runs["unscored_records"].values)
+        asked = runs["unscored_status"].values != "not_administered"
+        np.add.at(
+            unscored,
+            runs["unscored_agent_index"].values[asked],
+            runs["unscored_records"].values[asked],
+        )
         missing = np.zeros_like(unscored)
-        left_out = runs["unscored_counted_as"].values == "missing"
+        left_out = asked & (runs["unscored_counted_as"].values == "missing")
         np.add.at(
             missing,
             runs["unscored_agent_index"].values[left_out],

@@ -23,7 +23,7 @@ from measurebayes.data.files import (
     matching,
     single,
 )
-from measurebayes.data.lines import BOM, json_lines, not_utf8, opened
+from measurebayes.data.lines import BOM, json_lines, opened, refuse_not_utf8
 from measurebayes.errors import InputError, listed
 
 _HEAD_BYTES = 1 << 20
@@ -261,7 +261,8 @@ def _csv_head(
     try:
         text = head.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise not_utf8(path, compressed) from None
+        refuse_not_utf8(path, compressed)
+        text = head.decode("utf-8-sig", "replace")
     try:
         lines = io.StringIO(text, newline=None)
         reader = csv.reader((line for line in lines if line.strip("\n")), delimiter=delimiter)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import gzip
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measurebayes.data.lines import line_of_row, not_utf8
+from measurebayes.data.lines import line_of_row, opened, refuse_not_utf8
+from measurebayes.data.problems import is_noting, problem
 from measurebayes.data.source import Source
 from measurebayes.data.values import Encoded, encode_values, with_missing
 from measurebayes.errors import InputError, listed, shown
@@ -85,16 +88,18 @@ def _csv_batches(source: Source, names: list[str], delimiter: str) -> Iterator[B
     # All columns are read as text: numbers are parsed here, so that a message can quote them.
     text = arrow.dictionary(arrow.int32(), arrow.string())
     start = 0
+    broken = _BrokenRows(source)
 
     def place(row: int, name: str) -> str:
-        line = line_of_row(source.file, source.compressed, row)
-        return f"{source.name}, line {line}, column {name!r}"
+        return f"{source.name}, line {broken.line(row)}, column {name!r}"
 
     with _arrow_errors(source), _arrow_stream(source) as stream:
         reader = pyarrow.csv.open_csv(
             stream,
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=delimiter, invalid_row_handler=broken.keep if is_noting() else None
+            ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, text),
                 include_columns=names,
@@ -102,9 +107,41 @@ def _csv_batches(source: Source, names: list[str], delimiter: str) -> Iterator[B
             ),
         )
         for batch in reader:
+            broken.note()
             if batch.num_rows:
                 yield _encode_batch(batch, names, start, place)
             start += batch.num_rows
+        broken.note()
+
+
+class _BrokenRows:
+    """Rows of a CSV file with too many or too few values; the linter notes and passes them over."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._rows: list[int] = []
+        self._messages: list[tuple[int, str]] = []
+
+    def keep(self, row: Any) -> str:
+        """Take one such row from Arrow, in a thread of its own."""
+        number = row.number - 2  # Arrow counts rows from 1, the header among them
+        self._rows.append(number)
+        wanted, found = row.expected_columns, row.actual_columns
+        self._messages.append((number, f"Expected {wanted} columns, got {found}: {row.text}"))
+        return "skip"
+
+    def note(self) -> None:
+        """Note the problems of the rows that were taken."""
+        messages, self._messages = self._messages, []
+        for number, message in messages:
+            line = line_of_row(self._source.file, self._source.compressed, number)
+            problem(_broken_csv(message, f"{self._source.name}, line {line}"))
+
+    def line(self, row: int) -> int:
+        """Line of a row that was not passed over."""
+        for number in sorted(self._rows):
+            row += number <= row
+        return line_of_row(self._source.file, self._source.compressed, row)
 
 
 def _parquet_batches(source: Source, names: list[str]) -> Iterator[Batch]:
@@ -160,8 +197,29 @@ def _arrow() -> Any:
 
 
 def _arrow_stream(source: Source) -> Any:
+    if is_noting() and not _is_utf8(source):  # noted already; it goes on with replaced characters
+        return _arrow().PythonFile(_replaced_characters(source), mode="r")
     compression = "gzip" if source.compressed else None
     return _arrow().input_stream(str(source.file), compression=compression)
+
+
+def _is_utf8(source: Source) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with opened(source.file, source.compressed) as file:
+        try:
+            while block := file.read(_BLOCK_BYTES):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            refuse_not_utf8(source.file, source.compressed)
+            return False
+    return True
+
+
+def _replaced_characters(source: Source) -> Any:
+    opener = gzip.open if source.compressed else open
+    file: Any = opener(source.file, "rb")
+    return codecs.EncodedFile(file, "utf-8", "utf-8", errors="replace")
 
 
 @contextlib.contextmanager
@@ -197,18 +255,24 @@ def _explained(source: Source, message: str) -> InputError:
             where=source.name,
             expected="a whole Parquet file with plain columns",
             remedy="write it anew, or export the records as CSV",
+            code="F105",
         )
-    if "UTF" in message.upper() or "codec" in message:
-        return not_utf8(source.file, source.compressed)
     where = source.name
+    if "UTF" in message.upper() or "codec" in message:
+        refuse_not_utf8(source.file, source.compressed)
     if found := re.search(r"Row #(\d+): ", message):
         # Arrow counts rows from 1, the header among them
         line = line_of_row(source.file, source.compressed, int(found[1]) - 2)
         where += f", line {line}"
         message = message[found.end() :]
+    return _broken_csv(message, where)
+
+
+def _broken_csv(message: str, where: str) -> InputError:
     return InputError(
         f"the file is not a whole CSV table: {shown(message.split(chr(10))[0][:120])}",
         where=where,
         expected="as many values in each line as names in the header; text with commas in quotes",
         remedy="correct the line (a cut last line: the program writing the file stopped)",
+        code="F105",
     )
