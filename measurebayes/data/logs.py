@@ -88,8 +88,7 @@ class Rows:
         columns["status"].append(status)
         columns["value"].append(plain(value))
         if self._column:
-            found = metadata.get(self.family) if isinstance(metadata, Mapping) else None
-            columns[self._column].append(plain(found))
+            columns[self._column].append(plain(mapping_of(metadata).get(self.family or "")))
 
     def __len__(self) -> int:
         return len(self.columns["task"])
@@ -150,7 +149,7 @@ def text_of(value: Any, key: str, file: LogFile, required: bool = True) -> str:
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """Give a member of a log that should be an object; an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def whole(value: Any, key: str, where: str) -> int:
