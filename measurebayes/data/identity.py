@@ -31,7 +31,7 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     """Key for sorting in which numbers inside text count as numbers: q2 before q10."""
     parts = _DIGITS.split(text)
     key = [(0, int(p[:4000]), "") if p.isascii() and p.isdigit() else (1, 0, p) for p in parts if p]
-    return [*key, (2, 0, text)]  # 01 and 1 differ
+    return [*key, (-1, 0, text)]  # what ends comes first; 01 and 1 differ
 
 
 class Records:

@@ -217,7 +217,8 @@ class _Responses:
         code = batch[first].indices
         for name in others:
             code = code * len(batch[name].values) + batch[name].indices
-        _, row, position = np.unique(code, return_index=True, return_inverse=True)
+        position, _ = pd.factorize(code)  # in order of first appearance
+        _, row = np.unique(position, return_index=True)
         texts = []
         for at in row.tolist():
             told = {n: batch[n].values[batch[n].indices[at]] for n in (first, *others)}
@@ -297,9 +298,9 @@ class _Responses:
         distinct = [*self.odd, 1]
         number = np.array([*self.odd.values(), self.rows - sum(self.odd.values())])
         where = f"{self.name}, column 'resp'"
-        letters = [at for at, value in enumerate(distinct) if scores.is_letter(value)]
-        if letters:  # marks in logs of Inspect, but here answers
-            raise scores.unreadable_scores(distinct, number, letters, where)
+        if any(map(scores.is_letter, distinct)):  # marks in logs of Inspect, but here answers
+            texts = [at for at, value in enumerate(distinct) if isinstance(value, str)]
+            raise scores.unreadable_scores(distinct, number, texts, where)
         scores.outcomes(distinct, number, self.threshold, where)
 
     def _with_covariates(self, dataset: xr.Dataset) -> xr.Dataset:
