@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from measurebayes.data import concat, join, lint, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
+    from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.inference import fit
     from measurebayes.inference.results import open_fit as open  # noqa: A004
     from measurebayes.inference.results import save_fit as save
@@ -66,6 +67,8 @@ _PUBLIC = {
     "additivity": ("measurebayes.compare.additivity", "additivity"),
     "classical_horizons": ("measurebayes.classical.horizons", "classical_horizons"),
     "inversions": ("measurebayes.classical.horizons", "inversions"),
+    "compare_suites": ("measurebayes.estimands.suites", "compare_suites"),
+    "under_rules": ("measurebayes.estimands.suites", "under_rules"),
     "simex": ("measurebayes.classical.simex", "simex"),
     "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
@@ -90,6 +93,7 @@ __all__ = [
     "cite",
     "classical_horizons",
     "compare",
+    "compare_suites",
     "concat",
     "conjoint_table",
     "describe",
@@ -111,6 +115,7 @@ __all__ = [
     "simulate",
     "slope_test",
     "subset",
+    "under_rules",
 ]
 
 
