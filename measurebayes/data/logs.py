@@ -20,7 +20,12 @@ _SHORT = 60
 MakeRuns = Callable[[Source, Mapping[str, Any], Digest, "Counter[str]"], Iterator[Run]]
 
 
-def read_logs(source: Source, options: Mapping[str, Any], make_runs: MakeRuns) -> xr.Dataset:
+def read_logs(
+    source: Source,
+    options: Mapping[str, Any],
+    make_runs: MakeRuns,
+    recognises: Callable[[Source], bool],
+) -> xr.Dataset:
     """Make a dataset of the runs that a reader finds in the files of a source.
 
     Parameters
@@ -32,11 +37,25 @@ def read_logs(source: Source, options: Mapping[str, Any], make_runs: MakeRuns) -
     make_runs : callable
         Yields the runs; it is given the source, the options, a Digest to add what it reads to, and
         a Counter to add numbers of records left out to, by reason.
+    recognises : callable
+        Tells whether the source has such logs at all.
 
     Returns
     -------
     xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        Where it has none.
     """
+    if not source.files or not recognises(source):
+        raise InputError(
+            "there is no log of this format in it",
+            where=source.name,
+            expected="a file, folder, pattern or zip archive with such logs",
+            remedy="choose another reader, or leave `reader` out to have it found",
+        )
     digest, dropped = Digest(), Counter[str]()
     dataset = dataset_of_runs(make_runs(source, options, digest, dropped), options, source.name)
     known = json.loads(dataset.attrs.get("dropped") or "{}")

@@ -147,7 +147,7 @@ def is_inspect_archive(file: LogFile) -> bool:
 
 def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     """Read Inspect logs; see TABLE and OPTIONS."""
-    return logs.read_logs(source, options, _runs)
+    return logs.read_logs(source, options, _runs, recognises)
 
 
 def _runs(

@@ -61,7 +61,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     """Read results and samples; see TABLE and OPTIONS."""
-    return logs.read_logs(source, options, _runs)
+    return logs.read_logs(source, options, _runs, recognises)
 
 
 def _runs(
