@@ -141,11 +141,10 @@ def _with_families(runs: xr.Dataset, named: Sequence[str]) -> xr.Dataset:
         "family_index": ("task", index),
         "task_weight": ("task", task_weights(index)),
     }
-    return (
-        left.assign(variables)
-        .assign_coords(family=("family", np.asarray(labels, dtype=str)))
-        .assign_attrs(attrs)
-    )
+    coords = {"family": ("family", np.asarray(labels, dtype=str))}
+    result = left.assign(variables).assign_coords(coords)
+    result.attrs = attrs
+    return result
 
 
 def _joined(runs: xr.Dataset, table: Covariates, unmatched: str, conflicts: str) -> xr.Dataset:
