@@ -34,7 +34,13 @@ def test_reader_tables(name):
 
 
 def test_schema_is_described():
-    for name in (*schema.LABELS, *schema.VARIABLES, *schema.TIMING):
+    for name in (
+        *schema.LABELS,
+        *schema.VARIABLES,
+        *schema.TIMING,
+        *schema.UNSCORED,
+        *schema.STATUSES,
+    ):
         assert f"`{name}`" in PAGE
 
 
