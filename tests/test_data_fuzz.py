@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import measurebayes as mb
 from measurebayes import data
 
-ROUNDS = 120
+ROUNDS = 70
+ROOT = Path(__file__).resolve().parent.parent
+INPUTS = 2_000  # for each reader, in the slow test
 NASTY = [
     b"\0", b"\xff", b"\xef\xbb\xbf", b'"', b",", b"\n", b"\r", b"{", b"[", b"]", b"}", b"-1",
     b"1e999", b"NaN", b"null", b"true", b"9" * 40, b"\xed\xa0\x80", b"\\ud800", b"\t", b"  ", b"'",
@@ -77,12 +85,31 @@ def _metr(rng):
     return "".join(lines)
 
 
+def _hub(rng):
+    rows = [
+        f"run {m}{s},suite {s},lab/model {m},{i},{e},{scorer},{'CI'[rng.integers(0, 2)]}"
+        for m in range(2)
+        for s in range(2)
+        for i in range(3)
+        for e in (1, 2)
+        for scorer in ("match",)
+    ]
+    return "run,task,model,item_id,epoch,scorer,value\n" + "\n".join(rows) + "\n"
+
+
+def _irw(rng):
+    rows = [f"p{p},i{i},{rng.integers(0, 2)},g{i % 2},{p + 20}" for p in range(4) for i in range(4)]
+    return "id,item,resp,item_family,cov_age\n" + "\n".join(rows) + "\n"
+
+
 TEXT = {
     "counts.csv": _long_counts,
     "attempts.csv": _long_attempts,
     "wide.csv": _wide,
     "p.jsonl": _pyirt,
     "m.jsonl": _metr,
+    "hub.csv": _hub,
+    "irw.csv": _irw,
 }
 
 
@@ -183,7 +210,7 @@ def test_damaged_text_files(tmp_path, rng, name):
 
 
 @pytest.mark.parametrize("name", TEXT)
-@pytest.mark.parametrize("reader", ["long", "wide", "pyirt", "metr"])
+@pytest.mark.parametrize("reader", ["long", "wide", "pyirt", "metr", "hub", "irw"])
 def test_any_reader_on_any_file(tmp_path, rng, name, reader):
     path = tmp_path / name
     path.write_bytes(TEXT[name](rng).encode())
@@ -216,3 +243,118 @@ def test_random_bytes(tmp_path, rng):
         for size in (0, 1, 7, 300):
             path.write_bytes(start + rng.integers(0, 256, size).astype(np.uint8).tobytes())
             load_or_input_error(path)
+
+
+# ----- many inputs for each reader of tables, in the slow suite
+
+# reader -> its files above, real files (path, number of lines of their beginning), options
+READERS = {
+    "long": (
+        ["counts.csv", "attempts.csv"],
+        [("metr_th1_1/counts.csv", 40)],
+        [{}, {"policy": "missing"}],
+    ),
+    "wide": (
+        ["wide.csv"],
+        [("lsat/lsat6.csv", 40), ("sirt_testlets/data.read.csv", 20)],
+        [{}, {"strip": True}],
+    ),
+    "pyirt": (["p.jsonl"], [("pyirt_minitest/minitest.jsonlines", 40)], [{}, {"strip": True}]),
+    "metr": (
+        ["m.jsonl"],
+        [("metr_runs_2025_02/all_runs.jsonl", 20)],
+        [{}, {"policy": "as_scored"}],
+    ),
+    "hub": (
+        ["hub.csv"],
+        [("logs/epoch/item_scores_long.csv.gz", 40)],
+        [{"scorer": "all", "runs": "all", "policy": "missing"}, {"threshold": 0.5}],
+    ),
+    "irw": (
+        ["irw.csv"],
+        [("verbagg/verbagg_long.csv", 40)],
+        [{"policy": "missing"}, {"threshold": 1}],
+    ),
+}
+WORDS = ["", "0", "1", "1.0", "true", "C", "I", "NaN", "-1", "1e400", "0.5", "2025-01-02"]
+VALUES = st.one_of(st.sampled_from(WORDS), st.text(max_size=6), st.integers().map(str))
+
+
+def _beginning(path, lines):
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return b"".join(line for line, _ in zip(file, range(lines), strict=False))
+
+
+def _as_parquet(path, content):
+    """The same table in Parquet, or None where it is none."""
+    try:
+        pd.read_csv(io.BytesIO(content), dtype=str).to_parquet(path)
+    except (ValueError, pa.ArrowException):  # pandas reports whatever is no table by ValueError
+        return None
+    return path
+
+
+@st.composite
+def tables(draw, names):
+    """A table with these columns and others, with any text in them."""
+    columns = draw(st.permutations([*draw(st.lists(st.sampled_from(names), unique=True)), "x"]))
+    rows = draw(
+        st.lists(st.lists(VALUES, min_size=len(columns), max_size=len(columns)), max_size=4)
+    )
+    return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_thousands_of_inputs(tmp_path, rng, reader):
+    from measurebayes.data import READERS as KNOWN
+
+    names, real, options = READERS[reader]
+    shared = Path(os.environ.get("MEASUREBAYES_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    wholes = {name: TEXT[name](rng).encode() for name in names}
+    wholes |= {
+        file.replace("/", "_").removesuffix(".gz"): _beginning(shared / file, lines)
+        for file, lines in real
+        if (shared / file).exists()
+    }
+    done = loaded = 0
+    while done < INPUTS - 500:
+        name = list(wholes)[done % len(wholes)]
+        path = tmp_path / name
+        path.write_bytes(mutate(wholes[name], rng))
+        if done % 10 == 9 and path.suffix == ".csv":
+            path = _as_parquet(tmp_path / "t.parquet", path.read_bytes()) or path
+        chosen = options[done % len(options)] | ({"reader": reader} if done % 3 else {})
+        if done % 10 == 5:
+            linted_or_input_error(path, **chosen)
+        else:
+            loaded += load_or_input_error(path, **chosen)
+        done += 1
+    assert 0 < loaded < done
+
+    columns = [column.name for column in KNOWN[reader].columns]
+    generated = 0
+
+    @settings(max_examples=500, database=None, deadline=None, derandomize=True)
+    @given(tables(columns))
+    def any_table(table):
+        nonlocal generated
+        generated += 1
+        if KNOWN[reader].name in ("pyirt", "metr"):
+            path = tmp_path / "any.jsonl"
+            table.to_json(path, orient="records", lines=True)
+            load_or_input_error(path, reader=reader)
+        else:
+            load_or_input_error(table, reader=reader, **options[0])
+
+    any_table()
+    assert done + generated >= INPUTS
+
+
+def linted_or_input_error(path, **options):
+    """Lint; wrong usage is an InputError, everything else a finding that can be printed."""
+    try:
+        found = mb.lint(path, **options)
+    except mb.InputError:
+        return
+    json.dumps(found.as_dict()).encode("utf-8")

@@ -123,6 +123,8 @@ def _columns(source: Source) -> dict[str, Encoded]:
             continue
         lines.append(number)
         rows.append([record.get(key) for key in _KEYS])
+    if not rows:  # the linter passed all lines over
+        raise InputError("no line holds a run", where=source.name, code="F102")
     columns = zip(*rows, strict=True)
     return {
         key: encode_values(
