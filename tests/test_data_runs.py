@@ -15,6 +15,7 @@ from measurebayes.data import scores
 from measurebayes.data.identity import natural
 from measurebayes.data.runs import RUN_OPTIONS, Run, dataset_of_runs
 from measurebayes.data.statuses import parse_policy, policy_text
+from measurebayes.data.summary import status_rows, status_words
 
 
 def run(identity, model, values, suite="S", scorer="m", created="", place="file", **settings):
@@ -196,6 +197,18 @@ def test_policy_for_each_status():
     for wrong in ("drop", "errored=drop", "scored=failure", "eror=missing", ""):
         with pytest.raises(mb.InputError):
             parse_policy(wrong)
+
+
+def test_table_of_statuses_has_a_bounded_number_of_agents():
+    runs = [run(str(i), f"m{i}", ["C"] * i + [("errored", None)] * (5 - i)) for i in range(5)]
+    summary = data.summarise(made(runs, policy="missing"))
+    assert status_words(summary) == "errored: 15 left out, as no attempts"
+    assert status_rows(summary, 2) == [
+        {"agent": "m0", "scored": 0, "errored": 5},
+        {"agent": "m1", "scored": 1, "errored": 4},
+        {"agent": "3 other agents", "scored": 9, "errored": 6},
+    ]
+    assert len(status_rows(summary, 5)) == 5
 
 
 # ----- scores

@@ -76,6 +76,25 @@ def test_hub_with_two_scorers_is_refused_until_one_is_chosen(hub):
 
 
 @pytest.mark.slow
+def test_hub_scores_with_errors_are_fitted_and_reported(hub, tmp_path):
+    table = hub[1].query("task == 'GPQA Diamond'").reset_index(drop=True)
+    model = table["model"][0]
+    rows = table.index[table["model"] == model]
+    table.loc[rows[::10], "status"] = "errored"
+    runs = mb.load(table, runs="all", policy="errored=missing", name="GPQA Diamond")
+    few = {"draws": 50, "tune": 150, "chains": 2, "seed": 1, "progress": False}
+    fits = {name: mb.fit(name, runs, **few) for name in ("rasch", "two_pl")}
+    for fit in fits.values():
+        kept = data.summarise(fit["data"].to_dataset())
+        assert kept["statuses"][model]["errored"] == len(rows[::10])
+    mb.report(fits, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the policy was <code>errored=missing</code>" in page
+    assert f"Errored: {len(rows[::10])} left out, as no attempts." in page
+    assert "Records by agent and status" in page
+
+
+@pytest.mark.slow
 def test_hub_with_scorers_kept_apart(hub):
     path, table = hub
     own = table[table["task"] == "OTIS Mock AIME 2024-2025"]
