@@ -28,8 +28,8 @@ types: setup
 bench: setup ## measures this engine against the textbook programs; rewrites the table in README.md
 	$(BIN)/python benchmarks/run.py
 
-docs: setup ## rewrites docs/models/ from the model files
-	$(BIN)/python scripts/model_pages.py docs/models
+docs: setup ## rewrites what the documents take from the code
+	$(BIN)/python scripts/documents.py
 
 clean:
 	rm -rf .venv demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

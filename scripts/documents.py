@@ -1,4 +1,4 @@
-"""Writes what the documents take from the code: docs/models/ and the module map.
+"""Writes what the documents take from the code: docs/models/, tables of formats and codes, the map.
 
 python scripts/documents.py
 """
@@ -6,13 +6,17 @@ python scripts/documents.py
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
+from measurebayes.data.lint_codes import CODES
+from measurebayes.data.readers import READERS, Reader
 from measurebayes.program.registry import ModelFile, get_model, model_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "models"
+FORMATS = ROOT / "docs" / "formats"
 CODE_SECTIONS = ("Equation",)
 
 
@@ -87,6 +91,48 @@ def pages() -> dict[str, str]:
     return {"README.md": index(models), **{f"{m.name}.md": page(m) for m in models}}
 
 
+def format_page(reader: Reader) -> str:
+    """Return the page of a reader: what is written there by hand stays, the tables are new."""
+    file = FORMATS / f"{reader.name}.md"
+    empty = "".join(f"<!-- {n}: begin -->\n<!-- {n}: end -->\n\n" for n in ("head", "tables"))
+    text = file.read_text(encoding="utf-8") if file.exists() else empty.rstrip() + "\n"
+    docstring = inspect.getmodule(reader.read).__doc__ or ""
+    head = [
+        f"# {reader.name}",
+        f"*{reader.title}*",
+        docstring.partition("\n")[2].strip(),
+        f'`mb.load(..., reader="{reader.name}")`; without `reader` where the content tells.',
+    ]
+    text = between_markers(text, "head", "\n\n".join(part for part in head if part))
+    return between_markers(text, "tables", reader_tables(reader))
+
+
+def reader_tables(reader: Reader) -> str:
+    """Return the columns and options of a reader."""
+    lines = ["## Fields", "", "| field | required | meaning |", "|---|---|---|"]
+    lines += [f"| `{c.name}` | {c.required} | {c.meaning} |" for c in reader.columns]
+    lines += ["", "## Options", "", "| option | default | meaning |", "|---|---|---|"]
+    for option in reader.options:
+        choices = f" ({', '.join(map(repr, option.choices))})" if option.choices else ""
+        meaning = option.meaning.replace("|", "\\|")
+        lines.append(f"| `{option.name}` | `{option.default!r}` | {meaning}{choices} |")
+    lines += ["", "Options of every reader are on [the page of all formats](README.md)."]
+    return "\n".join(lines)
+
+
+def format_index() -> str:
+    """Return the list of formats."""
+    return "\n".join(f"- [{r.name}]({r.name}.md): {r.title}" for r in READERS.values())
+
+
+def code_table() -> str:
+    """Return the linter's codes, one section each."""
+    return "\n\n".join(
+        f"### {name}: {code.title}\n\n*{code.severity}.* {code.meaning}"
+        for name, code in CODES.items()
+    )
+
+
 def module_map() -> str:
     """Return a line for every module: its path and the first line of its docstring."""
     files = sorted([*(ROOT / "measurebayes").rglob("*.py"), *(ROOT / "models").glob("*.py")])
@@ -111,21 +157,29 @@ def between_markers(text: str, name: str, new: str) -> str:
 
 def documents() -> dict[Path, str]:
     """Return every document that is made from the code, or has a part that is."""
-    architecture = ROOT / "ARCHITECTURE.md"
-    text = architecture.read_text(encoding="utf-8")
+    parts = {
+        ROOT / "ARCHITECTURE.md": ("module map", module_map()),
+        FORMATS / "README.md": ("formats", format_index()),
+        ROOT / "docs" / "lint.md": ("codes", code_table()),
+    }
     return {
-        architecture: between_markers(text, "module map", module_map()),
+        **{
+            file: between_markers(file.read_text(encoding="utf-8"), name, new)
+            for file, (name, new) in parts.items()
+        },
         **{PAGES / name: text for name, text in pages().items()},
+        **{FORMATS / f"{name}.md": format_page(reader) for name, reader in READERS.items()},
     }
 
 
 def main() -> None:
-    """Write the documents, and remove pages of models that are gone."""
-    PAGES.mkdir(parents=True, exist_ok=True)
+    """Write the documents, and remove pages of models and formats that are gone."""
     written = documents()
-    for page_file in PAGES.glob("*.md"):
-        if page_file not in written:
-            page_file.unlink()
+    for folder in (PAGES, FORMATS):
+        folder.mkdir(parents=True, exist_ok=True)
+        for page_file in folder.glob("*.md"):
+            if page_file not in written:
+                page_file.unlink()
     for file, text in written.items():
         file.write_text(text, encoding="utf-8")
 

@@ -107,9 +107,11 @@ def test_packages_in_pyproject_are_those_of_the_tree() -> None:
 COMES_WITH = {
     "arviz_base": "arviz",
     "arviz_stats": "arviz",
+    "inspect_ai": "inspect-ai",
     "jaxlib": "jax",
     "markupsafe": "jinja2",
     "pytensor": "pymc",
+    "yaml": "pyyaml",
 }
 
 
@@ -143,7 +145,8 @@ def test_documents_made_from_code_are_up_to_date() -> None:
     made = module.documents()
     stale = [relative(f) for f, text in made.items() if not f.exists() or f.read_text() != text]
     assert stale == [], "run `make docs`"
-    assert {f for f in made if f.parent == module.PAGES} == set(module.PAGES.glob("*.md"))
+    for folder in (module.PAGES, module.FORMATS):
+        assert {f for f in made if f.parent == folder} == set(folder.glob("*.md"))
 
 
 @pytest.mark.parametrize("limit", [400])
