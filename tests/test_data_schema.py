@@ -13,7 +13,7 @@ import xarray as xr
 
 import measurebayes as mb
 from measurebayes import data
-from measurebayes.data.schema import LABELS, TIMING, VARIABLES
+from measurebayes.data.schema import LABELS, TIMING, UNSCORED, VARIABLES
 
 
 @pytest.fixture
@@ -36,6 +36,16 @@ def with_timing(runs):
         timing_task_index=("timing", np.array([0, 2, 2])),
         timing_minutes=("timing", np.array([1.0, 20.0, 45.0])),
         timing_success=("timing", np.array([1, 0, 1])),
+    )
+
+
+def with_unscored(runs):
+    return runs.assign(
+        unscored_agent_index=("unscored", np.array([0, 0, 1])),
+        unscored_task_index=("unscored", np.array([0, 2, 0])),
+        unscored_status=("unscored", np.array(["errored", "limit", "errored"])),
+        unscored_records=("unscored", np.array([1, 5, 2])),
+        unscored_counted_as=("unscored", np.array(["failure", "missing", "as_scored"])),
     )
 
 
@@ -97,6 +107,26 @@ REFUSED = {
         lambda runs: set_values("timing_task_index", [0, 1, 3])(with_timing(runs)),
         "positions along task",
     ),
+    "unscored status": (
+        lambda runs: set_values("unscored_status", ["scored"] * 3)(with_unscored(runs)),
+        "one of: errored",
+    ),
+    "unscored records": (
+        lambda runs: set_values("unscored_records", [1, 0, 1])(with_unscored(runs)),
+        "at least 1",
+    ),
+    "unscored order": (
+        lambda runs: set_values("unscored_agent_index", [1, 0, 1])(with_unscored(runs)),
+        "not sorted",
+    ),
+    "unscored and no attempt": (
+        lambda runs: set_values("unscored_counted_as", ["failure"] * 3)(with_unscored(runs)),
+        "for 1 pairs",
+    ),
+    "unscored above attempts": (
+        lambda runs: set_values("unscored_records", [3, 5, 3])(with_unscored(runs)),
+        "for 2 pairs",
+    ),
 }
 
 
@@ -121,12 +151,22 @@ def test_subset_keeps_timing_of_chosen_tasks(runs):
         mb.subset(runs, agent="a", task="z")
 
 
+def test_subset_keeps_unscored_records(runs):
+    whole = data.validate(with_unscored(runs))
+    part = mb.subset(whole, agent="a")
+    assert part["task"].values.tolist() == ["x", "y", "z"]  # of z no record was an attempt
+    assert part["unscored_records"].values.tolist() == [1, 5]
+    assert data.summarise(part)["statuses"] == {"a": {"scored": 3, "errored": 1, "limit": 5}}
+    assert part["unscored_task_index"].values.tolist() == [0, 2]
+    assert not set(UNSCORED) & set(mb.subset(whole, task="y").variables)
+
+
 # ----- netCDF
 
 
-@pytest.mark.parametrize("timed", [False, True])
-def test_round_trip_is_identical(tmp_path, runs, timed):
-    runs = with_timing(runs) if timed else runs
+@pytest.mark.parametrize("more", [lambda runs: runs, with_timing, with_unscored])
+def test_round_trip_is_identical(tmp_path, runs, more):
+    runs = more(runs)
     path = data.save(runs, tmp_path / "runs.nc")
     again = mb.load(path)
     assert again.identical(runs)

@@ -248,6 +248,27 @@ def _check_unscored(dataset: xr.Dataset) -> None:
             expected="one row for each of these, sorted",
             remedy="add up or sort the rows, or load the data anew",
         )
+    _check_counted(dataset)
+
+
+def _check_counted(dataset: xr.Dataset) -> None:
+    """Records that count as failure or as_scored must be among the attempts of their cell."""
+    size = dataset.sizes["task"]
+    cells = dataset["agent_index"].values * size + dataset["task_index"].values
+    counted = dataset["unscored_counted_as"].values != "missing"
+    pair = (dataset["unscored_agent_index"] * size + dataset["unscored_task_index"]).values[counted]
+    known = np.isin(pair, cells)
+    total = np.zeros(cells.size, dtype=np.int64)
+    at = np.searchsorted(cells, pair[known])
+    np.add.at(total, at, dataset["unscored_records"].values[counted][known])
+    wrong = int((~known).sum() + (total > dataset["attempts"].values).sum())
+    if wrong:
+        raise InputError(
+            f"for {wrong} pairs of agent and task more records count as attempts than the cell has",
+            where="dim unscored",
+            expected="records that count as failure or as_scored among the attempts of their cell",
+            remedy="load the data anew",
+        )
 
 
 def unscored_keys(dataset: xr.Dataset) -> np.ndarray:
