@@ -48,7 +48,8 @@ class MeasureBayesError(Exception):
     def __str__(self) -> str:
         parts = [("where", self.where), ("expected", self.expected), ("remedy", self.remedy)]
         lines = [f"  {label + ':':<10}{text}" for label, text in parts if text]
-        return "\n".join([self.found, *lines])
+        # names from files may hold half a character (a lone surrogate), which nothing can print
+        return "\n".join([self.found, *lines]).encode("utf-8", "backslashreplace").decode()
 
     def __reduce__(self) -> tuple[type, tuple[str, str | None, str | None, str | None, str]]:
         # Executors pass errors between processes; the default would lose all but `found`.

@@ -171,6 +171,11 @@ def mapping_of(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Give the objects in a member of a log that should be a list of them."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def whole(value: Any, key: str, where: str) -> int:
     """Give a member of a log that must be a whole number that int32 holds."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:

@@ -169,9 +169,8 @@ def _epoch(value: Any, where: str) -> int:
     return logs.whole(value, "metadata.epoch", where)
 
 
-def _results(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = document.get("evaluation_results")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+def _results(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return logs.objects_of(document.get("evaluation_results"))
 
 
 def _scorers(document: Mapping[str, Any]) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
-from measurebayes.errors import InputError
+from measurebayes.errors import InputError, shown
 
 TABLE = (
     Column("run_spec.json: name", "yes", "the suite, without the model; begins the tasks' labels"),
@@ -130,7 +130,7 @@ def _add(rows: Rows, instance: Any, metadata: Mapping[str, Any], place: str) -> 
     item = instance["instance_id"]
     changed = mapping_of(instance.get("perturbation")).get("name")
     label = f"{item} [{changed}]" if changed else item
-    where = f"{place}, instance {item!r}"
+    where = f"{place}, instance {shown(item)}"
     trial = logs.whole(instance.get("train_trial_index", 0), "train_trial_index", where)
     stats = instance.get("stats")
     if not isinstance(stats, list):
@@ -153,7 +153,10 @@ def _mean(stat: Mapping[str, Any], where: str) -> float | None:
     for value in (count, total):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise wrong_shape("a statistic has no sum", where, "numbers count and sum")
-    mean = total / count
+    try:
+        mean = total / count
+    except OverflowError:
+        raise wrong_shape("a sum is too large", where, "a finite number") from None
     return None if logs.is_nothing(mean) else mean
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +105,7 @@ _HEADER = frozenset({"version", "status", "eval", "plan", "results", "error", "i
 _JOURNAL = re.compile(r"_journal/summaries/(\d+)\.json")
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json|samples/.+\.json")
 _START = "_journal/start.json"
+_MOST_RECORDS = 10_000_000
 _BY_INSTRUMENT = ("grader_failed", "scoring_failed")
 
 
@@ -177,6 +178,8 @@ def _log(file: LogFile, digest: Digest) -> _Log:
         each = {"samples": lambda value: _sample(value, file.place)}
         document = jsontext.parse_object(digest.add(file.content()), file.place, _HEADER, each)
         samples = document.pop("samples", None)
+        if not isinstance(samples, list | None):
+            raise wrong_shape("the samples are no list", file.place, "a list under `samples`")
         return _Log(file, document, samples or [], logged=samples is not None)
     with file.opened() as opened, archive.opened_archive(opened, file.place) as members:
         # a sample that was run again stands twice; the last one holds
@@ -321,8 +324,8 @@ def _lacks_scores(log: _Log) -> bool:
 
 
 def _without_scores(log: _Log) -> InputError:
-    scorers = mapping_of(log.header["eval"]).get("scorers")
-    names = [str(mapping_of(one).get("name")) for one in scorers or [] if isinstance(one, Mapping)]
+    scorers = logs.objects_of(mapping_of(log.header["eval"]).get("scorers"))
+    names = [str(one.get("name")) for one in scorers]
     told = f" (its scorer, {', '.join(names)}, was not applied)" if names else ""
     return InputError(
         f"the run was logged without scores: none of its {len(log.samples)} samples has one{told}",
@@ -382,14 +385,20 @@ def _never_begun(log: _Log, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]
     """Samples and epochs that the run was to hold and has no summary of."""
     items = mapping_of(spec.get("dataset")).get("sample_ids")
     epochs = mapping_of(spec.get("config")).get("epochs") or 1
-    if not isinstance(items, Sequence) or isinstance(items, str) or not isinstance(epochs, int):
+    if not isinstance(items, list) or not isinstance(epochs, int):
         return
     total = mapping_of(log.header.get("results")).get("total_samples")
     if total is not None and total != len(items) * epochs:
         return  # the ids are those of the whole data set, not those that were to be run
     begun = {(one.identity, one.epoch) for one in log.samples}
-    if len(begun) >= len(items) * epochs or epochs > 10_000:
+    if len(begun) >= len(items) * epochs:
         return
+    if len(items) * epochs > _MOST_RECORDS:
+        raise wrong_shape(
+            f"the run was to hold {len(items)} samples in {epochs} epochs",
+            log.file.place,
+            f"at most {_MOST_RECORDS} records",
+        )
     for item in items:
         for epoch in range(1, epochs + 1):
             if isinstance(item, str | int) and (str(item), epoch) not in begun:
@@ -398,7 +407,7 @@ def _never_begun(log: _Log, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]
 
 def _settings(log: _Log, spec: Mapping[str, Any]) -> dict[str, str]:
     plan = mapping_of(log.header.get("plan"))
-    steps = [mapping_of(step) for step in plan.get("steps") or [] if isinstance(step, Mapping)]
+    steps = logs.objects_of(plan.get("steps"))
     solver, arguments = spec.get("solver"), spec.get("solver_args")
     if not solver:
         solver = " > ".join(str(step.get("solver")) for step in steps)

@@ -165,7 +165,7 @@ def _add(
     """Add a record for each metric of a line; returns the number of those left out."""
     listed_metrics = record.get("metrics")
     names = listed_metrics if isinstance(listed_metrics, list) else sorted(known & set(record))
-    found = [str(name) for name in names if name in record]
+    found = [name for name in names if isinstance(name, str) and name in record]
     if not found:
         raise wrong_shape(
             "the line has no metric", where, f"a score under one of: {listed(sorted(known))}"
