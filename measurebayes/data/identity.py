@@ -145,7 +145,8 @@ class Records:
                 open_suites.append(at)
         if open_suites:
             raise self._open_choice(kind, names, {at: of_suite[at] for at in open_suites}, present)
-        self._keep(kind, kept, own, suite)
+        if not own.all() or kept != of_suite:  # else every record stays as it is
+            self._keep(kind, kept, own, suite)
         self._apart[kind] = {at for at, codes in kept.items() if len(codes) > 1}
 
     def _keep(
