@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import shutil
@@ -63,11 +64,11 @@ def _spoil(value: Any, rng: np.random.Generator) -> None:
     if kind == 0:
         del value[key]
     elif kind == 1 and isinstance(value, list):
-        value.append(inner)
+        value.append(copy.deepcopy(inner))
     elif kind == 1:
         value[f"{key}x"] = value.pop(key)
     else:
-        value[key] = NASTY_VALUES[rng.integers(len(NASTY_VALUES))]
+        value[key] = copy.deepcopy(NASTY_VALUES[rng.integers(len(NASTY_VALUES))])
 
 
 def damaged_archive(content: bytes, rng: np.random.Generator) -> bytes:

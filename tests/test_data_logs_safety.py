@@ -214,10 +214,29 @@ def test_shapes_that_no_inspect_log_has(tmp_path):
 
 def test_first_keys_of_a_beginning():
     text = b'{"a": {"x": [1, 2]}, "b": "' + b"y" * 50
-    assert jsontext.first_keys(text, "here") == ["a", "b"]
-    assert jsontext.first_keys(b'[{"a": 1}, {"b": 1}]', "here") == ["a"]
-    for nothing in (b"", b"[", b"[1]", b"x", b"\xff\xfe{"):
-        assert jsontext.first_keys(nothing, "here") == []
+    assert jsontext.first_keys(text, "here")[0] == ["a", "b"]
+    assert jsontext.first_keys(text, "here")[1] is not None
+    assert jsontext.first_keys(b'[{"a": 1}, {"b": 1}]', "here") == (["a"], None)
+    assert jsontext.first_keys(b"[1]", "here") == ([], None)
+    for nothing in (b"", b"{", b"x", b"\xff\xfe{"):
+        assert jsontext.first_keys(nothing, "here")[0] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("b.eval", b""),
+        ("b.eval", b"not a zip"),
+        ("b.json", b" "),
+        ("b.json", '{"eval": 1}'.encode("utf-16")),
+        ("b.json", b'{"version": 2, "st'),
+        ("b.jsonl", b'{"doc_id": 1, "doc": {"a"'),
+    ],
+)
+def test_no_damaged_log_is_left_out_in_silence(name, content, tmp_path):
+    a_log(tmp_path / "a.eval")
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path, name)
 
 
 # ----- folders and patterns

@@ -76,15 +76,32 @@ class LogFile:
         return self._start.startswith(_ZIP)
 
     @cached_property
-    def keys(self) -> frozenset[str]:
-        """Keys of the first JSON object in it, as far as its beginning tells."""
+    def _sniffed(self) -> tuple[frozenset[str], InputError | None]:
         if self.is_zip:
-            return frozenset()
+            return frozenset(), None
         with self.opened() as file:
             head = file.read(HEAD_BYTES)
         if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
-            return frozenset()
-        return frozenset(jsontext.first_keys(head, self.place))
+            return frozenset(), InputError(
+                "the file is neither JSON in UTF-8 nor a zip archive"
+                if head.strip()
+                else "the file is empty",
+                where=self.place,
+                expected="a log",
+                remedy="remove it, or convert it to UTF-8; an empty or cut one: copy it anew",
+            )
+        keys, error = jsontext.first_keys(head, self.place)
+        return frozenset(keys), error if len(head) < HEAD_BYTES else None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys of the first JSON object in it, as far as its beginning tells."""
+        return self._sniffed[0]
+
+    @property
+    def fault(self) -> InputError | None:
+        """Why it can't be told what the file is, if so; then it may be a log that is damaged."""
+        return self._sniffed[1]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[IO[bytes]]:

@@ -186,8 +186,8 @@ class Records:
             f"records of one suite have more than one {kind}: {'; '.join(said)}{more}",
             where=self.name,
             expected=f"one {kind} for each suite: two scores of an answer aren't two attempts",
-            remedy=f"{kind}={shown(example)} (or another of them), {kind}='all' to keep them apart as "
-            f"different tasks{', or suite=... for other suites' * (len(self._suites) > 1)}",
+            remedy=f"{kind}={shown(example)} (or another of them), {kind}='all' to keep them apart "
+            f"as different tasks{', or suite=... for other suites' * (len(self._suites) > 1)}",
         )
 
     def task_labels(

@@ -80,22 +80,24 @@ def parse_object(
     return result
 
 
-def first_keys(head: bytes, where: str) -> list[str]:
-    """Keys of the first object in the beginning of a text, as far as the beginning goes.
+def first_keys(head: bytes, where: str) -> tuple[list[str], InputError | None]:
+    """Keys of the first object in the beginning of a text, and why there are no more.
 
-    The object may stand in an array. Text that is not JSON has no keys.
+    The object may stand in an array. The error is None where the object is whole.
     """
     found: list[str] = []
     try:
         scan = _Scan(head, where, cut=True)
         if scan.next_is("["):
             scan.take("[")
+            if not scan.next_is("{"):
+                return found, None
         for key in scan.keys():  # noqa: SIM118
             found.append(key)
             scan.value()
-    except InputError:
-        pass
-    return found
+    except InputError as error:
+        return found, error
+    return found, None
 
 
 class _Scan:

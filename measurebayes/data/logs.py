@@ -12,6 +12,7 @@ from typing import Any
 import xarray as xr
 
 from measurebayes.data.files import Digest, LogFile
+from measurebayes.data.problems import problem
 from measurebayes.data.runs import Run, dataset_of_runs
 from measurebayes.data.source import Source
 from measurebayes.errors import InputError, shown
@@ -56,6 +57,9 @@ def read_logs(
             expected="a file, folder, pattern or zip archive with such logs",
             remedy="choose another reader, or leave `reader` out to have it found",
         )
+    for file in source.files:
+        if file.fault and len(source.files) > 1:
+            problem(file.fault)  # it may be a log that would else be left out in silence
     digest, dropped = Digest(), Counter[str]()
     dataset = dataset_of_runs(make_runs(source, options, digest, dropped), options, source.name)
     known = json.loads(dataset.attrs.get("dropped") or "{}")
