@@ -38,7 +38,7 @@ from measurebayes.cli.options import (
 from measurebayes.cli.output import cell_text, jsonable, print_table, printable
 
 COMMANDS = {
-    *("data", "load", "models", "describe", "verify", "copy", "fit", "check", "compare"),
+    *("data", "load", "lint", "models", "describe", "verify", "copy", "fit", "check", "compare"),
     *(
         "score",
         "calibrate",

@@ -162,7 +162,7 @@ CASES = {
     "wide ignoring nothing": ("id,p,q\na,1,0\n", "w.csv", {"ignore": "r"}, ["no column 'r'"]),
     "wide label blank": ("id,p,q\n,1,0\n", "w.csv", {}, ["'' is blank", "line 2"]),
     "JSON array": ("[1, 2]", "t.json", {}, ["one JSON array", "jq -c"]),
-    "JSON object over lines": ('{\n"a": 1}\n', "t.json", {}, ["not complete JSON", "line 1"]),
+    "JSON object over lines": ('{\n"a": 1}\n', "t.json", {}, ["fits no reader", "'a'"]),
     "JSON cut": (PYIRT[:-20], "p.jsonl", {}, ["not complete JSON", "line 2", "remove"]),
     "JSON number": (PYIRT + "3\n", "p.jsonl", {}, ["a int", "line 3"]),
     "JSON key twice": (
@@ -298,7 +298,7 @@ def test_missing_path_and_folder(tmp_path, monkeypatch):
         mb.load(tmp_path / "run.csv")
     with pytest.raises(InputError, match=r"(?s)did you mean 'metr-th1\.1'"):
         mb.load("metr-th1")
-    with pytest.raises(InputError, match=r"(?s)is a folder.*runs\.csv"):
+    with pytest.raises(InputError, match=r"(?s)no log in it.*runs\.csv"):
         mb.load(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         mb.load(tmp_path / "none" / "x.csv")
