@@ -182,7 +182,7 @@ def _yaml_names(text: bytes) -> list[str]:
 
 def _archive_source(path: Path) -> Source:
     """Make the source of a zip archive: one Inspect log, or an archive of logs."""
-    from measurebayes.data.readers.inspect_log import is_inspect_archive
+    from measurebayes.data.readers.inspect_files import is_inspect_archive
 
     outer = single(path)
     if is_inspect_archive(outer):

@@ -8,21 +8,25 @@ older JSON form is one document, and its samples are reduced to their scores one
 
 from __future__ import annotations
 
-import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
 
-from measurebayes.data import archive, jsontext, logs
-from measurebayes.data.files import Digest, LogFile
+from measurebayes.data import logs
+from measurebayes.data.files import Digest
 from measurebayes.data.logs import Rows, mapping_of, text_of, wrong_shape
 from measurebayes.data.options import Option
 from measurebayes.data.problems import going_on
 from measurebayes.data.readers.base import Column, Reader
+from measurebayes.data.readers.inspect_files import (
+    InspectLog,
+    InspectSample,
+    is_inspect_archive,
+    log_through_inspect,
+    own_log,
+)
 from measurebayes.data.runs import RUN_OPTIONS, Run
 from measurebayes.data.source import Source
 from measurebayes.errors import InputError
@@ -101,34 +105,8 @@ _OF_SUITE = frozenset(
     {*_LIMITS, "solver", "solver_args", "task_args", "task_version", "max_tokens", "system_message",
      "temperature", "top_p", "top_k", "num_choices", "best_of"}
 )  # fmt: skip
-_HEADER = frozenset({"version", "status", "eval", "plan", "results", "error", "invalidated"})
-_JOURNAL = re.compile(r"_journal/summaries/(\d+)\.json")
-_SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json|samples/.+\.json")
-_START = "_journal/start.json"
 _MOST_RECORDS = 10_000_000
 _BY_INSTRUMENT = ("grader_failed", "scoring_failed")
-
-
-@dataclass
-class _Log:
-    """What is read of one log."""
-
-    file: LogFile
-    header: Mapping[str, Any]
-    samples: list[_Sample] = field(default_factory=list)
-    logged: bool = True  # whether samples were logged at all
-
-
-@dataclass(slots=True)
-class _Sample:
-    """What is read of one sample."""
-
-    identity: str
-    epoch: int
-    error: bool
-    limit: bool
-    scores: Mapping[str, Any]
-    metadata: Mapping[str, Any]
 
 
 def recognises(source: Source) -> bool:
@@ -136,14 +114,7 @@ def recognises(source: Source) -> bool:
     zips = [file for file in source.files if file.is_zip]
     if any({"eval", "status"} <= file.keys for file in source.files if not file.is_zip):
         return True
-    return bool(zips) and is_inspect_archive(zips[0])
-
-
-def is_inspect_archive(file: LogFile) -> bool:
-    """Tell whether a zip archive is one Inspect log."""
-    with file.opened() as opened, archive.opened_archive(opened, file.place) as members:
-        names = set(members.namelist())
-    return bool(names & {"header.json", _START})
+    return any(is_inspect_archive(file) for file in zips)
 
 
 def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
@@ -159,7 +130,7 @@ def _runs(
             if not file.is_zip and not {"eval", "status"} <= file.keys:
                 continue  # other JSON beside the logs
             through = options["through"] == "inspect_ai"
-            log = _through_inspect(file, digest) if through else _log(file, digest)
+            log = log_through_inspect(file, digest) if through else own_log(file, digest)
             _check_usable(log)
             run = _run(log, options)
             if not _lacks_scores(log):
@@ -170,133 +141,10 @@ def _runs(
                 dropped["in runs without scores"] += len(run.records["task"])
 
 
-# ----- files
-
-
-def _log(file: LogFile, digest: Digest) -> _Log:
-    if not file.is_zip:
-        each = {"samples": lambda value: _sample(value, file.place)}
-        document = jsontext.parse_object(digest.add(file.content()), file.place, _HEADER, each)
-        samples = document.pop("samples", None)
-        if not isinstance(samples, list | None):
-            raise wrong_shape("the samples are no list", file.place, "a list under `samples`")
-        return _Log(file, document, samples or [], logged=samples is not None)
-    with file.opened() as opened, archive.opened_archive(opened, file.place) as members:
-        # a sample that was run again stands twice; the last one holds
-        by_name = {member.filename: member for member in members.infolist()}
-        texts = {
-            name: digest.add(archive.member_bytes(members, by_name[name], f"{file.place}, {name}"))
-            for name in _wanted(by_name, file)
-        }
-    return _from_members(file, texts, by_name)
-
-
-def _wanted(by_name: Mapping[str, zipfile.ZipInfo], file: LogFile) -> list[str]:
-    header = "header.json" if "header.json" in by_name else _START
-    if header not in by_name:
-        raise wrong_shape(
-            "the archive is no Inspect log", file.place, "header.json or _journal/start.json in it"
-        )
-    if "summaries.json" in by_name:
-        return [header, "summaries.json"]
-    parts = [(int(found[1]), name) for name in by_name if (found := _JOURNAL.fullmatch(name))]
-    return [header, *(name for _, name in sorted(parts))]
-
-
-def _from_members(
-    file: LogFile, texts: Mapping[str, bytes], by_name: Mapping[str, zipfile.ZipInfo]
-) -> _Log:
-    header: Mapping[str, Any] = {}
-    samples: dict[tuple[str, int], _Sample] = {}
-    for name, text in texts.items():
-        place = f"{file.place}, {name}"
-        if name in ("header.json", _START):
-            header = jsontext.parse_object(text, place, _HEADER, {})
-            continue
-        for sample in jsontext.parse_array(text, place, lambda v, p=place: _sample(v, p)):  # type: ignore[misc]
-            samples[sample.identity, sample.epoch] = sample
-    transcripts = sum(1 for name in by_name if _SAMPLE.fullmatch(name))
-    if transcripts and not samples:
-        raise InputError(
-            f"the log has {transcripts} samples but no summaries of them",
-            where=file.place,
-            expected="summaries.json, as Inspect from 0.3.50 on writes it; transcripts aren't read",
-            remedy="write it anew: inspect log convert --to eval --output-dir NEW FILE",
-        )
-    return _Log(file, header, list(samples.values()), logged=bool(samples))
-
-
-def _through_inspect(file: LogFile, digest: Digest) -> _Log:
-    """Header and summaries through inspect_ai's own functions."""
-    try:
-        from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
-    except ImportError:
-        raise InputError(
-            "inspect_ai is not installed",
-            where="option through",
-            expected="the package inspect_ai",
-            remedy="pip install 'measurebayes[inspect]', or leave the option out",
-        ) from None
-    if file.path is None:
-        raise InputError(
-            "inspect_ai reads files on the disk alone",
-            where=file.place,
-            expected="a file or a folder of logs",
-            remedy="unpack the archive, or leave the option through out",
-        )
-    wanted = {"id", "epoch", "error", "limit", "scores", "metadata"}
-    try:
-        header = read_eval_log(str(file.path), header_only=True).model_dump(mode="json")
-        found = read_eval_log_sample_summaries(str(file.path))
-        summaries = [one.model_dump(mode="json", include=wanted) for one in found]
-    except Exception as error:  # noqa: BLE001 - whatever inspect_ai and pydantic raise
-        raise InputError(
-            f"inspect_ai can't read the log: {str(error)[:200]}",
-            where=file.place,
-            expected="a log that the installed version of inspect_ai can read",
-            remedy="leave the option through out, or install a newer inspect_ai",
-        ) from None
-    for part in (header, summaries):
-        digest.add(logs.canonical(part).encode("utf-8", "replace"))
-    samples = [_sample(one, file.place) for one in summaries]
-    return _Log(file, header, samples, logged=bool(samples))
-
-
-def _sample(value: Any, where: str) -> _Sample:
-    """Reduce a summary, or a whole sample of the older form, to what counts."""
-    if not isinstance(value, dict) or not isinstance(value.get("id"), str | int):
-        raise wrong_shape("a sample has no id", where, "an object with id, epoch and scores")
-    scores = value.get("scores")
-    if scores is None and isinstance(value.get("score"), dict):  # before there were several
-        scores = {"score": value["score"]}
-    return _Sample(
-        identity=str(value["id"]),
-        epoch=logs.whole(value.get("epoch", 1), "epoch", where),
-        error=bool(value.get("error")),
-        limit=bool(value.get("limit")),
-        scores=_values(mapping_of(scores)),
-        metadata=mapping_of(value.get("metadata")),
-    )
-
-
-def _values(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Scorer -> (value, reason) without answers and explanations."""
-    found: dict[str, Any] = {}
-    for scorer, score in scores.items():
-        value, reason = score, None
-        if isinstance(score, dict):
-            value, reason = score.get("value"), score.get("reason")
-        if isinstance(value, dict):
-            found |= {f"{scorer}/{key}": (one, reason) for key, one in value.items()}
-        else:
-            found[scorer] = (value, reason)
-    return found
-
-
 # ----- checks
 
 
-def _check_usable(log: _Log) -> None:
+def _check_usable(log: InspectLog) -> None:
     spec = log.header.get("eval")
     if not isinstance(spec, Mapping):
         raise wrong_shape(
@@ -318,12 +166,12 @@ def _check_usable(log: _Log) -> None:
         )
 
 
-def _lacks_scores(log: _Log) -> bool:
+def _lacks_scores(log: InspectLog) -> bool:
     completed = [one for one in log.samples if not one.error and not one.limit]
     return bool(completed) and not any(one.scores for one in log.samples)
 
 
-def _without_scores(log: _Log) -> InputError:
+def _without_scores(log: InspectLog) -> InputError:
     scorers = logs.objects_of(mapping_of(log.header["eval"]).get("scorers"))
     names = [str(one.get("name")) for one in scorers]
     told = f" (its scorer, {', '.join(names)}, was not applied)" if names else ""
@@ -339,7 +187,7 @@ def _without_scores(log: _Log) -> InputError:
 # ----- records
 
 
-def _run(log: _Log, options: Mapping[str, Any]) -> Run:
+def _run(log: InspectLog, options: Mapping[str, Any]) -> Run:
     spec = log.header["eval"]
     suite = text_of(spec.get("task"), "eval.task", log.file)
     settings = _settings(log, spec)
@@ -364,7 +212,7 @@ def _run(log: _Log, options: Mapping[str, Any]) -> Run:
     )
 
 
-def _add(rows: Rows, sample: _Sample) -> None:
+def _add(rows: Rows, sample: InspectSample) -> None:
     ended = "errored" if sample.error else "limit" if sample.limit else "scored"
     if not sample.scores:
         # completed, but no scorer gave a value: no outcome is known
@@ -381,7 +229,7 @@ def _add(rows: Rows, sample: _Sample) -> None:
         rows.add(sample.identity, sample.epoch, status, score, scorer, metadata=sample.metadata)
 
 
-def _never_begun(log: _Log, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _never_begun(log: InspectLog, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Samples and epochs that the run was to hold and has no summary of."""
     items = mapping_of(spec.get("dataset")).get("sample_ids")
     epochs = mapping_of(spec.get("config")).get("epochs") or 1
@@ -405,7 +253,7 @@ def _never_begun(log: _Log, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]
                 yield str(item), epoch
 
 
-def _settings(log: _Log, spec: Mapping[str, Any]) -> dict[str, str]:
+def _settings(log: InspectLog, spec: Mapping[str, Any]) -> dict[str, str]:
     plan = mapping_of(log.header.get("plan"))
     steps = logs.objects_of(plan.get("steps"))
     solver, arguments = spec.get("solver"), spec.get("solver_args")
