@@ -20,7 +20,7 @@ from measurebayes.data.build import CellCounts, build_dataset
 from measurebayes.data.options import STRIP, Option, name_list, truth
 from measurebayes.data.schema import STATUSES
 from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
-from measurebayes.data.values import BadValueError
+from measurebayes.data.values import BadValueError, Encoded
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 THRESHOLD = Option(
@@ -56,6 +56,9 @@ RUN_OPTIONS = (
 )
 
 
+Column = Sequence[Any] | Encoded
+
+
 @dataclass(frozen=True)
 class Run:
     """One evaluation run as a log tells it: one agent, one suite, any number of records.
@@ -77,7 +80,7 @@ class Run:
         (whole numbers), "scorer" ("" none), "filter" (optional), "status" (out of
         measurebayes.data.schema.STATUSES), "value" (the score as it stands there), and
         "metadata.NAME" for families. A record without a score and with the scorer "" belongs to
-        every scorer that the run has.
+        every scorer that the run has. A column may also be `measurebayes.data.values.Encoded`.
     of_suite : frozenset of str
         Names of settings that a suite may set for itself, such as a solver: they tell agents apart
         only where runs of one suite differ in them.
@@ -88,7 +91,7 @@ class Run:
     created: str
     settings: Mapping[str, str]
     suite: str
-    records: Mapping[str, Sequence[Any]]
+    records: Mapping[str, Column]
     of_suite: frozenset[str] = frozenset()
 
 
@@ -119,19 +122,34 @@ def dataset_of_runs(runs: Iterable[Run], options: Mapping[str, Any], name: str) 
     return collected.dataset()
 
 
+def _distinct(column: Column) -> tuple[np.ndarray, list[Any]]:
+    """(row,) positions in the distinct values that occur, and these, in order of appearance."""
+    if isinstance(column, Encoded):
+        codes, used = pd.factorize(column.indices)
+        return codes, [column.values[at] for at in used.tolist()]
+    series = np.empty(len(column), dtype=object)
+    series[:] = column
+    codes, distinct = pd.factorize(series, use_na_sentinel=False)
+    return codes, distinct.tolist()
+
+
+def _plain_values(column: Column) -> Sequence[Any]:
+    if isinstance(column, Encoded):
+        return [column.values[at] for at in column.indices.tolist()]
+    return column
+
+
 class _Codes:
     """Whole numbers for values, in order of first appearance."""
 
     def __init__(self) -> None:
         self.positions: dict[Any, int] = {}
 
-    def encode(self, column: Sequence[Any]) -> np.ndarray:
+    def encode(self, column: Column) -> np.ndarray:
         """(row,) positions of the values of a column."""
-        series = np.empty(len(column), dtype=object)
-        series[:] = column
-        codes, distinct = pd.factorize(series, use_na_sentinel=False)
+        codes, distinct = _distinct(column)
         known = self.positions
-        own = [known.setdefault(value, len(known)) for value in distinct.tolist()]
+        own = [known.setdefault(value, len(known)) for value in distinct]
         return np.asarray(own, dtype=np.int64)[codes]
 
     @property
@@ -168,7 +186,7 @@ class _Collected:
         part = {
             "run": np.full(size, len(self.headers)),
             "task": self.tasks.encode(of["task"]),
-            "epoch": np.asarray(of["epoch"] if "epoch" in of else blank + 1, dtype=np.int64),
+            "epoch": np.asarray(of.get("epoch", blank + 1), dtype=np.int64),
             "scorer": self.scorers.encode(of["scorer"]) if "scorer" in of else blank,
             "filter": self.filters.encode(of["filter"]) if "filter" in of else blank,
             "status": _status_positions(of["status"]),
@@ -177,7 +195,9 @@ class _Collected:
         self.parts.append(pd.DataFrame(part).astype("int32"))
         self.headers.append(replace(run, records={}))
         if self.family and self.family in of:
-            for task, family in set(zip(part["task"].tolist(), of[self.family], strict=True)):
+            column = of[self.family]
+            pairs = zip(part["task"].tolist(), _plain_values(column), strict=True)
+            for task, family in set(pairs):
                 if not values.is_blank(family):
                     self.family_of.setdefault(task, set()).add(str(family))
 
@@ -321,10 +341,10 @@ class _Collected:
         return {"agent_settings": json.dumps(common, sort_keys=True)}
 
 
-def _status_positions(column: Sequence[str]) -> np.ndarray:
-    codes, names = pd.factorize(np.asarray(column, dtype=object))
+def _status_positions(column: Column) -> np.ndarray:
+    codes, names = _distinct(column)
     unknown = [name for name in names if name not in STATUSES]
-    if unknown or (codes < 0).any():
+    if unknown:
         raise ValueError(f"a reader gives records the status {unknown or None}")
     return np.asarray([STATUSES.index(name) for name in names], dtype=np.int64)[codes]
 

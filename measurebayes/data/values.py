@@ -67,6 +67,9 @@ class Encoded:
     indices: np.ndarray
     place: Callable[[int], str]
 
+    def __len__(self) -> int:
+        return len(self.indices)
+
     def first_row(self, value_position: int) -> int:
         """First row that has the value at `value_position`."""
         return int(np.argmax(self.indices == value_position))

@@ -29,7 +29,7 @@ from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source
 from measurebayes.data.statuses import status_code
 from measurebayes.data.tables import Batch, check_unique_names, read_batches
-from measurebayes.data.values import MISSING, Labels
+from measurebayes.data.values import MISSING, Encoded, Labels
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 TABLE = (
@@ -211,11 +211,11 @@ def _position(value: Any, known: dict[Any, int]) -> int:
 
 
 def _records(
-    rows: pd.DataFrame, names: Mapping[str, np.ndarray], suite: str, where: str
+    rows: pd.DataFrame, names: Mapping[str, Any], suite: str, where: str
 ) -> dict[str, Any]:
     """Columns of measurebayes.data.runs.Run for the rows of one run."""
     at = {name: rows[name].to_numpy() for name in rows}
-    value = names["value"][at["value"]]
+    value: Any = Encoded(names["value"], at["value"], _nowhere)
     if "target" in rows:
         targets = names["target"][at["target"]]
         if any(target is None for target in targets):
@@ -225,21 +225,27 @@ def _records(
                 expected="the right answer in each row",
                 remedy="fill it in, or leave those rows out",
             )
-        value = _objects_of(scores.by_key(value.tolist(), targets.tolist()))
+        given_answers = names["value"][at["value"]]
+        value = _objects_of(scores.by_key(given_answers.tolist(), targets.tolist()))
     silent = np.array([one is None for one in names["value"]], dtype=bool)[at["value"]]
     status = np.where(silent, _NOT_ATTEMPTED, _SCORED)
     if "status" in rows:
         given = at["status"]
         status = np.where(given == MISSING, status, given)
-    item = np.array([f"{suite}/{one}" for one in names["item_id"]], dtype=object)
+    used, item = np.unique(at["item_id"], return_inverse=True)
     columns = {
-        "task": item[at["item_id"]],
+        "task": Encoded([f"{suite}/{names['item_id'][one]}" for one in used], item, _nowhere),
         "value": value,
-        "status": np.array(STATUSES, dtype=object)[status],
+        "status": Encoded(STATUSES, status, _nowhere),
     }
     extra = ["scorer", "filter", *(name for name in names if name.startswith("metadata."))]
-    columns |= {name: names[name][at[name]] for name in extra if name in at}
+    columns |= {name: Encoded(names[name], at[name], _nowhere) for name in extra if name in at}
     return columns | ({"epoch": at["epoch"]} if "epoch" in rows else {})
+
+
+def _nowhere(row: int) -> str:
+    """Give no place: values were parsed before."""
+    return ""
 
 
 def _objects_of(items: list[Any]) -> np.ndarray:
