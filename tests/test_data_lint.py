@@ -30,6 +30,8 @@ HUB_ROWS = "".join(
     for run in range(2)
     for item in range(5)
 )
+FILTERED_ROWS = HUB_ROWS.replace("match", "match,strict")
+FILTERED = HUB.replace("scorer", "scorer,filter") + FILTERED_ROWS
 PYIRT = "".join(
     json.dumps({"subject_id": who, "responses": {f"q{n}": int(n < at) for n in range(6)}}) + "\n"
     for at, who in enumerate(("first", "second"), start=2)
@@ -68,6 +70,7 @@ CASES = {
     "minutes": ("x.csv", FEW.format("human_minutes", -2, 3, ""), "V306", "line 2"),
     "date": ("x.csv", FEW.format("release_date", "soon", "", ""), "V307", "line 2"),
     "scorers": ("x.csv", HUB + HUB_ROWS + HUB_ROWS.replace("match", "judge"), "I401", "x.csv"),
+    "filters": ("x.csv", FILTERED + FILTERED_ROWS.replace(",strict,", ",lax,"), "I402", "x.csv"),
     "runs": ("x.csv", HUB + HUB_ROWS + re.sub(r"^r", "s", HUB_ROWS, flags=re.M), "I403", "x.csv"),
     "pairs": ("x.csv", COUNTS + "first,t1,1,2\n", "I405", "first at t1 (2 rows)"),
     "agent twice": ("x.jsonl", PYIRT + PYIRT.splitlines()[0], "I406", "line 3"),
@@ -212,14 +215,33 @@ def test_a_set_of_logs_is_read_to_its_end(tmp_path):
     assert mb.lint(tmp_path).ok
     whole = (tmp_path / "0.json").read_text()
     (tmp_path / "3.json").write_text(whole[: len(whole) // 2])
+    (tmp_path / "5.json").write_bytes(b"\xff\xfe{}")
+    (tmp_path / "6.eval").write_bytes(b"PK\x03\x04 cut")
+    (tmp_path / "7.json").write_text("")
+    (tmp_path / "8.json").symlink_to(tmp_path / "0.json")
     log = json.loads(whole) | {"samples": [{"id": 1, "epoch": 1, "scores": None}]}
     log["eval"] |= {"model": "lab/silent", "eval_id": "e9", "run_id": "r9"}
     (tmp_path / "4.json").write_text(json.dumps(log))
     result = mb.lint(tmp_path)
-    assert codes(result) == {"F105", "S504"}
-    places = " ".join(place for one in result.findings for place in one.places)
-    assert "3.json" in places
-    assert "4.json" in places
+    found = {
+        (one.code, Path(place).name) for one in result.findings
+        for place in one.places if one.severity == ERROR
+    }  # fmt: skip
+    assert found == {
+        ("F105", "3.json"),
+        ("S504", "4.json"),
+        ("F103", "5.json"),
+        ("F105", "6.eval"),
+        ("F102", "7.json"),
+        ("F108", "8.json"),
+    }
+    for number in (3, 4, 5, 7, 8):
+        (tmp_path / f"{number}.json").unlink()
+    (tmp_path / "6.eval").unlink()
+    again = json.loads(whole)
+    again["eval"] |= {"eval_id": "e9", "model_generate_config": {"reasoning_effort": "high"}}
+    (tmp_path / "9.json").write_text(json.dumps(again))
+    assert codes(mb.lint(tmp_path)) == {"I404"}
 
 
 def test_decisions_that_are_given_are_no_problems(tmp_path):

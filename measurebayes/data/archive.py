@@ -54,6 +54,7 @@ def opened_archive(file: IO[bytes], where: str) -> Iterator[zipfile.ZipFile]:
             where=where,
             expected="a whole zip archive",
             remedy="copy it anew (cut short: whatever wrote it stopped); check it: unzip -t FILE",
+            code="F105",
         ) from None
 
 
@@ -72,6 +73,7 @@ def unsafe(what: str, where: str) -> InputError:
         where=where,
         expected="an archive of logs as a harness or `zip -r` writes it",
         remedy="unpack it yourself if you trust it, and give the folder",
+        code="F108",
     )
 
 

@@ -68,9 +68,9 @@ CODES = {
     ),
     "F108": Code(
         ERROR,
-        "an archive or document is unsafe",
-        "It would unpack to far more than its size, leads out of its folder, or is nested too "
-        "deep. It is not read.",
+        "a file is unsafe to read",
+        "An archive or document that would unpack to far more than its size, leads out of its "
+        "folder, or is nested too deep; a symbolic link among logs. It is not read.",
     ),
     "T201": Code(
         ERROR,
