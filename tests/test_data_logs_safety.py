@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zipfile
 
 import invented_logs as invent
@@ -96,6 +97,13 @@ def test_symbolic_links(tmp_path):
     (folder / "b.eval").unlink()
     (folder / "loop").symlink_to(folder, target_is_directory=True)
     refused(folder, "symbolic link", "loop")
+    refused(folder / "*" / "a.eval", "symbolic link", "loop")
+    (folder / "loop").unlink()
+    assert mb.load(folder / "*").equals(mb.load(good))
+    (tmp_path / "way").symlink_to(folder, target_is_directory=True)
+    assert mb.load(tmp_path / "way" / "*.eval").equals(mb.load(good))
+    os.mkfifo(folder / "pipe.json")
+    refused(folder, "no file", "pipe.json")
     # a link that the user names is meant
     named = tmp_path / "named.eval"
     named.symlink_to(good)

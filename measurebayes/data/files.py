@@ -7,6 +7,7 @@ import glob
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from measurebayes.data import archive, jsontext
+from measurebayes.data.problems import problem
 from measurebayes.errors import InputError, shown
 
 SUFFIXES = (".eval", ".json", ".jsonl", ".json.gz", ".jsonl.gz")
@@ -67,8 +69,11 @@ class LogFile:
 
     @cached_property
     def _start(self) -> bytes:
-        with self._open_bytes() as file:
-            return file.read(4)
+        try:
+            with self._open_bytes() as file:
+                return file.read(4)
+        except OSError as error:
+            raise InputError(f"the file can't be opened: {error}", where=self.place) from None
 
     @property
     def is_zip(self) -> bool:
@@ -89,6 +94,7 @@ class LogFile:
                 where=self.place,
                 expected="a log",
                 remedy="remove it, or convert it to UTF-8; an empty or cut one: copy it anew",
+                code="F103" if head.strip() else "F102",
             )
         keys, error = jsontext.first_keys(head, self.place)
         return frozenset(keys), error if len(head) < HEAD_BYTES else None
@@ -119,6 +125,7 @@ class LogFile:
                 where=self.place,
                 expected="a whole file",
                 remedy="copy it anew",
+                code="F105",
             ) from None
 
     def content(self) -> bytes:
@@ -190,7 +197,11 @@ class Digest:
 
 def is_pattern(path: Path) -> bool:
     """Tell whether a path is a glob pattern rather than the name of a file."""
-    return any(mark in str(path) for mark in _WILD) and not _exists(path)
+    return _wild(str(path)) and not _exists(path)
+
+
+def _wild(text: str) -> bool:
+    return any(mark in text for mark in _WILD)
 
 
 def _exists(path: Path) -> bool:
@@ -228,12 +239,17 @@ def matching(pattern: Path) -> list[LogFile]:
             expected="a pattern such as logs/*.eval or logs/**/*.json",
             remedy="put the pattern in quotes, and check it: ls PATTERN",
         )
+    fixed = len(list(itertools.takewhile(lambda part: not _wild(part), pattern.parts)))
     files: dict[Path, None] = {}
     for path in named:
-        if path.is_symlink():
-            raise _link(path)
+        # what the user spelt out may be a link; what the pattern found may not
+        found = (path, *list(path.parents)[: len(path.parts) - fixed - 1])
+        if links := [one for one in found if one.is_symlink()]:
+            problem(_link(links[-1]))
+            continue
         files |= dict.fromkeys(_walk(path) if path.is_dir() else [path])
-    return [_on_disk(path, path.as_posix()) for path in files]
+    # a pattern such as logs/* finds other files beside the logs, as a folder has them
+    return [_on_disk(path, path.as_posix()) for path in files if path.name.endswith(SUFFIXES)]
 
 
 def _walk(folder: Path) -> Iterable[Path]:
@@ -248,10 +264,17 @@ def _walk(folder: Path) -> Iterable[Path]:
         for entry in inside:
             path = Path(entry.path)
             if entry.is_symlink():
-                raise _link(path)
-            if entry.is_dir():
+                problem(_link(path))
+            elif entry.is_dir():
                 pending.append(path)
             elif entry.name.endswith(SUFFIXES):
+                if not entry.is_file():
+                    raise InputError(
+                        "there is something among the logs that is no file",
+                        where=entry.path,
+                        expected="files and folders (not pipes or devices)",
+                        remedy="move it away",
+                    )
                 found.append(path)
         if len(found) > MAX_FILES:
             raise InputError(
@@ -269,6 +292,7 @@ def _link(path: Path) -> InputError:
         where=str(path),
         expected="files and folders (a link may lead anywhere, or to a log that is here already)",
         remedy="copy the file that it points to, or name its path itself",
+        code="F108",
     )
 
 

@@ -37,10 +37,11 @@ def load(path_or_name: Loadable, reader: str | None = None, **reader_options: An
     ----------
     path_or_name : str, path, pandas.DataFrame or xarray.Dataset
         Name of a bundled data set (`measurebayes.data.bundled_names()`), path of a file of
-        records or of a netCDF file written by `measurebayes.data.save`, a long or wide DataFrame,
-        or a Dataset, which is only checked.
+        records or of a netCDF file written by `measurebayes.data.save`; a folder, a pattern such as
+        "logs/*.eval" or a zip archive of logs; a long or wide DataFrame, or a Dataset, which is
+        only checked.
     reader : str, optional
-        Format: "long", "wide", "metr" or "pyirt". Told from the content where None.
+        Format, one of `measurebayes.data.READERS`. Told from the content where None.
     **reader_options
         Options of the reader (see docs/data.md), and for any reader `name`, `title`, `source`,
         `licence` and `citation`, which are stored with the data, and what `measurebayes.join`
