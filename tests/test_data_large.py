@@ -13,14 +13,16 @@ import pytest
 
 BLOCK_ROWS, BLOCKS = 100_000, 50
 AGENTS, TASKS = 200, 3_000
-SECONDS, MEBIBYTES = 60, 1_000  # about 4 s and 500 MiB on two busy cores
+# About 3 s, 1.5 s and 550 MiB (benchmarks/reading.py). Seconds of the processor: other programs
+# don't count.
+SECONDS, MEBIBYTES = {"csv": 20, "parquet": 5}, 1_000
 
 MEASURE = """
 import json, re, sys, time
 import measurebayes as mb
-start = time.perf_counter()
+start = time.process_time()
 runs = mb.load(sys.argv[1])
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 # VmHWM is this program's own peak; ru_maxrss starts at that of the process that started it.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
 print(json.dumps({
@@ -77,5 +79,5 @@ def test_five_million_rows(tmp_path, rng, write):
     assert (found["agents"], found["tasks"]) == (AGENTS, TASKS)
     assert found["attempts"] == BLOCK_ROWS * BLOCKS
     assert found["successes"] == int(table["success"].sum()) * BLOCKS
-    assert found["seconds"] < SECONDS
+    assert found["seconds"] < SECONDS[path.suffix.removeprefix(".")]
     assert found["peak"] < MEBIBYTES
