@@ -230,6 +230,23 @@ def test_what_concat_refuses(runs):
         mb.concat([runs], duplicates="sums")
 
 
+def test_concat_on_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from measurebayes.cli import main
+
+    for name, success in (("one", 1), ("two", 0)):
+        rows = f"agent,task,success\nA,t,{success}\n{name},t,1\n"
+        (tmp_path / f"{name}.csv").write_text(rows)
+    words = ["concat", *(str(tmp_path / f"{n}.csv") for n in ("one", "two"))]
+    words += ["-o", str(tmp_path / "both.nc")]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    assert "--duplicates sum" in refused.stderr
+    assert CliRunner().invoke(main, [*words, "--duplicates", "sum"]).exit_code == 0
+    assert mb.load(tmp_path / "both.nc")["successes"].values.tolist() == [1, 1, 1]
+
+
 # ----- pieces
 
 

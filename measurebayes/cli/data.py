@@ -1,4 +1,4 @@
-"""Commands about data: data, load."""
+"""Commands about data: data, load, concat."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from measurebayes.cli.options import (
     Command,
+    as_options,
     check_output,
     json_option,
     load_data,
@@ -55,6 +56,51 @@ def load(
     say(f"wrote {output}")
 
 
+@click.command(cls=Command)
+@click.argument("datasets", nargs=-1, required=True, metavar="DATA...")
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "sum", "first", "last"]),
+    default="error",
+    show_default=True,
+    help="What a pair of agent and task in several DATA is: other attempts (sum) or the same.",
+)
+@click.option(
+    "--shared",
+    type=click.Choice(["both", "agents", "tasks"]),
+    default="both",
+    show_default=True,
+    help="Which labels mean the same in all DATA; others get the file's name in front.",
+)
+@json_option
+@output_option("File of the data set (.nc).")
+def concat(
+    datasets: tuple[str, ...], duplicates: str, shared: str, as_json: bool, output: Path
+) -> None:
+    """Put several data sets together: equal labels are one agent, one task.
+
+    DATA are read as `measurebayes load` reads them without options; load those that need options
+    to .nc files first.
+    """
+    from measurebayes.data import concat as put_together
+    from measurebayes.data import save, summarise
+    from measurebayes.errors import InputError
+
+    check_output(output, datasets)
+    names = [Path(name).stem for name in datasets]
+    keys = names if len(set(names)) == len(names) else datasets
+    parts = {key: load_data(name, {}) for key, name in zip(keys, datasets, strict=True)}
+    try:
+        with as_options():
+            both = put_together(parts, duplicates=duplicates, shared=shared)
+    except InputError as error:
+        error.remedy = (error.remedy or "").replace("--option duplicates=", "--duplicates ")
+        raise
+    save(both, output)
+    show_summary(summarise(both), as_json)
+    say(f"wrote {output}")
+
+
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Print what `measurebayes.data.summarise` found."""
     from measurebayes.data.summary import status_rows, status_words
@@ -77,4 +123,4 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         )
 
 
-COMMANDS = [data_command, load]
+COMMANDS = [data_command, load, concat]

@@ -15,6 +15,7 @@ from measurebayes.cli.group import CHECK_FAILED
 from measurebayes.cli.options import (
     Command,
     Several,
+    as_options,
     check_output,
     json_option,
     load_data,
@@ -65,15 +66,16 @@ def fit(
     import measurebayes as mb
 
     try:
-        result = mb.fit(
-            model,
-            runs,
-            priors=changed or None,
-            progress=not quiet,
-            checkpoint=str(checkpoint),
-            resume=resume,
-            **settings,
-        )
+        with as_options():
+            result = mb.fit(
+                model,
+                runs,
+                priors=changed or None,
+                progress=not quiet,
+                checkpoint=str(checkpoint),
+                resume=resume,
+                **settings,
+            )
     except KeyboardInterrupt:
         _say_how_to_resume(ctx, checkpoint)
         raise

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from measurebayes.cli.group import CHECK_FAILED
-from measurebayes.cli.options import Command, json_option, on_command_line, reader_options
+from measurebayes.cli.options import (
+    Command,
+    as_options,
+    json_option,
+    on_command_line,
+    reader_options,
+)
 from measurebayes.cli.output import print_json, printable
 
 _PLACES = 5  # places of one problem that are printed
@@ -26,13 +32,9 @@ def lint(ctx: click.Context, path: str, reading: dict[str, Any], as_json: bool) 
     1 where there is an error, 0 for warnings and notes, 2 where PATH or an option is wrong.
     """
     from measurebayes.data import lint as find_problems
-    from measurebayes.errors import InputError
 
-    try:
+    with as_options():
         result = find_problems(path, **reading)
-    except InputError as error:
-        error.remedy = on_command_line(error.remedy or "")
-        raise
     found = result.as_dict()
     for finding in found["findings"]:
         finding["remedy"] = on_command_line(finding["remedy"])

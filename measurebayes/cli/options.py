@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,8 +221,15 @@ def load_data(source: str, reading: Mapping[str, Any]) -> xr.Dataset:
     """
     from measurebayes.data import load
 
-    try:
+    with as_options():
         return load(source, **reading)
+
+
+@contextmanager
+def as_options() -> Iterator[None]:
+    """Let errors say what to type on the command line, not in Python."""
+    try:
+        yield
     except InputError as error:
         error.remedy = on_command_line(error.remedy or "")
         raise
@@ -243,7 +251,7 @@ def on_command_line(remedy: str) -> str:
         name, value = found.groups()
         if name in _JOINS:
             return f"--join {shlex.quote(f'{name}={value}')}"
-        if name in ("policy", "reader", "unconnected"):
+        if name in ("policy", "reader", "unconnected", "shared"):
             return f"--{name} {shlex.quote(value)}"
         if name not in known:
             return found[0]

@@ -26,6 +26,7 @@ from measurebayes.data.schema import (
     UNSCORED,
     validate,
 )
+from measurebayes.data.statuses import counted_attributes
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 _DUPLICATES = ("error", "sum", "first", "last")
@@ -99,7 +100,8 @@ def concat(
     variables |= _lists(renamed, places, stays)
     coords = {**labels, "family": np.asarray(family_names, dtype=str)}
     result = xr.Dataset(variables, coords, _attributes(parts, name, bool((families != "").any())))
-    return with_note(validate(result))
+    validate(result)
+    return with_note(result.assign_attrs(counted_attributes(result)))
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -225,8 +227,8 @@ def _duplicate_error(
         f"{', '.join(map(shown, examples))}{more}",
         where="argument 'datasets'",
         expected="each pair in one dataset, or a decision what several are",
-        remedy="duplicates='sum' (other attempts: add them up), 'first' or 'last' (the same "
-        "attempts: keep one dataset's); shared='agents' keeps tasks of the same name apart, "
+        remedy="duplicates='sum' (other attempts: add them up), duplicates='first' or "
+        "duplicates='last' (the same attempts: keep one dataset's); shared='agents' keeps tasks of the same name apart, "
         "shared='tasks' agents",
     )
 
