@@ -40,6 +40,7 @@ from measurebayes.cli.output import cell_text, jsonable, print_table, printable
 COMMANDS = {
     *("data", "load", "lint", "models", "describe", "verify", "copy", "fit", "check", "compare"),
     *(
+        "concat",
         "score",
         "calibrate",
         "report",

@@ -228,7 +228,8 @@ def _duplicate_error(
         where="argument 'datasets'",
         expected="each pair in one dataset, or a decision what several are",
         remedy="duplicates='sum' (other attempts: add them up), duplicates='first' or "
-        "duplicates='last' (the same attempts: keep one dataset's); shared='agents' keeps tasks of the same name apart, "
+        "duplicates='last' (the same attempts: keep one dataset's); shared='agents' keeps tasks "
+        "of the same name apart, "
         "shared='tasks' agents",
     )
 
