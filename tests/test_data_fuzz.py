@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import measurebayes as mb
 from measurebayes import data
 
-ROUNDS = 70
+ROUNDS = 50
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = 2_000  # for each reader, in the slow test
 NASTY = [

@@ -26,6 +26,7 @@ _BLANKS = {"", "na", "nan", "n/a", "null", "none", "<na>"}
 _INTEGER = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 40
+_MOST_NOTED = 200  # bad values of a column, in a batch, that the linter tells apart
 _DATES = (datetime.date(1678, 1, 1), datetime.date(2262, 1, 1))  # what datetime64[ns] can hold
 
 
@@ -102,25 +103,44 @@ def parse(column: Encoded, parser: Callable[[Any], Any], dtype: Any) -> np.ndarr
 def parse_distinct(column: Encoded, parser: Callable[[Any], Any]) -> list[Any]:
     """Turn the distinct values of a column; see `parse`."""
     parsed = []
+    bad: list[tuple[int, BadValueError]] = []
     for position, value in enumerate(column.values):
         try:
             parsed.append(parser(value))
         except BadValueError as error:
-            noted = is_noting()
-            rows = np.flatnonzero(column.indices == position) if noted else ()
-            problem(
-                InputError(
-                    f"the value {shown(value)} {error.problem}",
-                    where=column.place(column.first_row(position)),
-                    expected=error.expected,
-                    remedy="correct the file, or leave the record out",
-                    code=error.code,
-                ),
-                rows,
-                column.place,
-            )
+            if not is_noting():
+                row = column.first_row(position)
+                raise _bad_value(value, error, column.place(row)) from None
+            bad.append((position, error))
             parsed.append(_stand_in(parser, error.code))
+    if bad:
+        _note_bad(column, bad)
     return parsed
+
+
+def _bad_value(value: Any, error: BadValueError, where: str) -> InputError:
+    return InputError(
+        f"the value {shown(value)} {error.problem}",
+        where=where,
+        expected=error.expected,
+        remedy="correct the file, or leave the record out",
+        code=error.code,
+    )
+
+
+def _note_bad(column: Encoded, bad: Sequence[tuple[int, BadValueError]]) -> None:
+    """Give the linter each bad value with its rows; very many are one problem together."""
+    order = np.argsort(column.indices, kind="stable")
+    ends = np.cumsum(np.bincount(column.indices, minlength=len(column.values)))
+    rows = [order[(ends[at - 1] if at else 0) : ends[at]] for at, _ in bad]
+    for (position, error), of_value in zip(bad[:_MOST_NOTED], rows, strict=False):
+        where = column.place(int(of_value[0]))
+        problem(_bad_value(column.values[position], error, where), of_value, column.place)
+    if others := rows[_MOST_NOTED:]:
+        position, error = bad[_MOST_NOTED]
+        more = _bad_value(column.values[position], error, column.place(int(others[0][0])))
+        more.found = f"{len(others)} other values can't be used, such as {more.found}"
+        problem(more, np.sort(np.concatenate(others)), column.place)
 
 
 def _stand_in(parser: Callable[[Any], Any], code: str) -> Any:
