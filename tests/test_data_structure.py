@@ -300,3 +300,15 @@ def test_fits_refuse_pieces_but_models_of_minutes_take_them(apart):
         mb.fit("rasch", apart, unconnected="yes")
     check_scale(get_model("rasch"), apart, "fit")
     check_scale(get_model("horizon_logistic"), apart)
+
+
+@pytest.mark.slow
+def test_a_report_names_the_pieces(tmp_path):
+    from fake_fit import fake_data, fit_of
+
+    both, truth = fake_data(agents=4, tasks=4, holes=0)
+    agent, task = both["agent_index"].values, both["task_index"].values
+    fit = fit_of(both.isel(cell=(agent < 2) == (task < 2)), truth, "rasch", draws=20)
+    page = mb.report(fit, path=tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "fall into 2 pieces that no shared agent or task links" in page
+    assert "2 agents (&#39;agent 3&#39;, &#39;agent 4&#39;) on 2 tasks" in page
