@@ -35,8 +35,9 @@ CODES = {
     ),
     "F102": Code(
         ERROR,
-        "a file is empty",
-        "It holds nothing, or a header without rows: whatever wrote it has not finished.",
+        "there is nothing to read",
+        "A file is empty or holds a header without rows, or no record of an attempt is left: "
+        "whatever wrote it has not finished.",
     ),
     "F103": Code(
         ERROR,
@@ -52,9 +53,9 @@ CODES = {
     ),
     "F105": Code(
         ERROR,
-        "a file is broken or cut short",
-        "A line, an archive or a document ends too early or has another shape than its "
-        "format. Other lines and other files of the set are read and reported.",
+        "a file is broken, cut short or incomplete",
+        "A line, an archive or a document ends too early or has another shape than its format, or a "
+        "file that belongs to it is missing. Other lines and files of the set are read and reported.",
     ),
     "F106": Code(
         ERROR,
