@@ -54,8 +54,9 @@ CODES = {
     "F105": Code(
         ERROR,
         "a file is broken, cut short or incomplete",
-        "A line, an archive or a document ends too early or has another shape than its format, or a "
-        "file that belongs to it is missing. Other lines and files of the set are read and reported.",
+        "A line, an archive or a document ends too early or has another shape than its format, or "
+        "a file that belongs to it is missing. Other lines and files of the set are read and "
+        "reported.",
     ),
     "F106": Code(
         ERROR,
