@@ -16,11 +16,12 @@ from scipy import stats
 import measurebayes as mb
 from measurebayes.backends.simulate import variables
 from measurebayes.checks.contract import invented_data
-from measurebayes.errors import CheckpointError
+from measurebayes.errors import CheckpointError, ModelError
 from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.geometry import Split, hessian_products, positive
 from measurebayes.inference.nuts import Engine, _compiled_in
+from measurebayes.program.human_times import with_times
 from measurebayes.program.registry import get_model, model_from_source
 
 jax = pytest.importorskip("jax")
@@ -401,7 +402,28 @@ def test_data_with_other_holes_share_a_program_where_the_text_cannot_tell(metr):
         human_minutes=metr["human_minutes"] * np.where(np.arange(228) < 1, np.nan, 1)
     )
     without = untimed.isel(cell=untimed["task_index"].values > 0)  # an error in one, not the other
-    assert not shared(rasch, untimed, without)
+    assert shared(rasch, untimed, without)  # which doesn't look at human times
+    _compiled_in(get_model("horizon_logistic"), without)
+    with pytest.raises(ModelError, match="no human minutes"):
+        _compiled_in(get_model("horizon_logistic"), untimed)
+
+
+def test_observed_human_times_are_arguments_of_the_program_unless_the_text_takes_them_as_exact():
+    from measurebayes.data import fingerprint
+
+    data = invented_data()
+    other = with_times(data, {"timed": np.zeros(9), "estimated": np.ones(2)})
+    keys = {
+        name: [fingerprint(_compiled_in(get_model(name), one)) for one in (data, other)]
+        for name in ("horizon_eiv", "horizon_task", "rasch")
+    }
+    assert keys["horizon_eiv"][0] == keys["horizon_eiv"][1]
+    assert keys["horizon_task"][0] != keys["horizon_task"][1]
+    kinds = data["minutes_kind"].values.copy()
+    kinds[0] = "estimate"  # another pattern of records
+    changed = data.assign(minutes_kind=("task", kinds))
+    model = get_model("horizon_eiv")
+    assert fingerprint(_compiled_in(model, changed)) != keys["horizon_eiv"][0]
 
 
 def test_walls_stand_only_where_a_variable_is_on_the_scale_of_the_additive_fit():
@@ -410,7 +432,8 @@ def test_walls_stand_only_where_a_variable_is_on_the_scale_of_the_additive_fit()
     for name in ("horizon_logistic", "horizon_hazard"):
         model = get_model(name)
         chosen = coordinates(model, data, variables(model, data), model.priors)
-        assert np.all(chosen["log2_horizon"]["side"] == 0), name
+        name_of_agents = {"horizon_hazard": "log2_horizon"}.get(name, "centred_intercept")
+        assert np.all(chosen[name_of_agents]["side"] == 0), name
     model = get_model("rasch")
     chosen = coordinates(model, data, variables(model, data), model.priors)
     assert np.all(chosen["difficulty"]["side"] == -1)

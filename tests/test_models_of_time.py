@@ -72,7 +72,9 @@ def test_horizon_logistic_is_a_line_of_log_time(rng, slopes):
 def test_horizon_logistic_with_equal_slopes_has_a_common_one(rng):
     data = invented_data()
     common = drawn("horizon_logistic:slopes=common", data, rng)
-    equal = {**drawn("horizon_logistic", data, rng), "log2_horizon": common["log2_horizon"]}
+    equal = drawn("horizon_logistic", data, rng) | {
+        "centred_intercept": common["centred_intercept"]
+    }
     equal["steepness"] = common["steepness"] + 0.0 * equal["steepness"]
     np.testing.assert_allclose(
         cell_logits("horizon_logistic", data, equal),
@@ -143,7 +145,7 @@ def test_additive_with_equal_steepness_is_horizon_logistic_with_a_common_slope(r
     values["steepness"] = xr.full_like(values["steepness"], 0.7)
     middle = values["steepness"]["piece"].values
     horizon = np.median(middle) + (values["ability"] - values["level"]) / 0.7
-    line = {"steepness": xr.DataArray(0.7), "log2_horizon": horizon}
+    line = {"steepness": xr.DataArray(0.7), "centred_intercept": 0.7 * (horizon - 4.0)}
     line |= {"log2_horizon_mean": xr.DataArray(0.0), "log2_horizon_sd": xr.DataArray(1.0)}
     np.testing.assert_allclose(
         cell_logits("additive", data, values),

@@ -46,8 +46,11 @@ class DensityProgram(Program):
             n = self.cells.place(self.data["attempts"].values)
             k = self.cells.place(self.data["successes"].values)
             coefficient = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-            eta = parameters[0]
+            eta, *weights = parameters
             terms = coefficient + k * log_expit(eta) + (n - k) * log_expit(-eta)
+            terms = terms * weights[0] if weights else terms
+        elif family == "normal_above":
+            terms = stats.norm.logsf(observed, *parameters)
         else:
             terms = stats.norm.logpdf(observed, *parameters)
         self.terms[name] = float(np.sum(terms))

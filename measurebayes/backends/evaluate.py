@@ -48,9 +48,12 @@ class EvaluateProgram(Program):
         """Keep a deterministic variable."""
         self.deterministics[name] = x
 
-    def observe_successes(self, log_odds: Any) -> None:
-        """Keep the log odds."""
+    def observe_successes(self, log_odds: Any, weights: Any = None) -> None:
+        """Keep the log odds; weights, which say how the fit was made, don't change them."""
         self.log_odds = labelled(log_odds)
+
+    def observe_times(self, kind: str, location: Any, scale: Any) -> None:
+        """Pass over records of human time."""
 
     def observe(self, name: str, family: str, parameters: tuple[Any, ...], observed: Any) -> None:
         """Pass over other observations: cells are what is evaluated."""

@@ -11,12 +11,14 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import xarray as xr
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, log_ndtr
 from numpyro.distributions import constraints
 
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.program.cells import Cells
-from measurebayes.program.program import Program
+from measurebayes.program.human_times import human_times
+from measurebayes.program.labelled import Labelled, expand, labelled
+from measurebayes.program.program import DIFFICULTY, LENGTH, Program
 from measurebayes.program.registry import ModelFile, get_model
 
 Counts = Mapping[str, jax.Array]
@@ -51,11 +53,13 @@ class BinomialLogOdds(dist.Distribution):
         "log_odds": constraints.real,
         "attempts": constraints.nonnegative_integer,
     }
-    pytree_data_fields = ("log_odds", "attempts", "log_coefficient")
+    pytree_data_fields = ("log_odds", "attempts", "log_coefficient", "weight")
 
-    def __init__(self, log_odds: Any, attempts: Any, log_coefficient: Any = None) -> None:
+    def __init__(
+        self, log_odds: Any, attempts: Any, log_coefficient: Any = None, weight: Any = None
+    ) -> None:
         self.log_odds, self.attempts = log_odds, attempts
-        self.log_coefficient = log_coefficient
+        self.log_coefficient, self.weight = log_coefficient, weight
         shape = jnp.broadcast_shapes(jnp.shape(log_odds), jnp.shape(attempts))
         super().__init__(batch_shape=shape, validate_args=False)
 
@@ -73,7 +77,27 @@ class BinomialLogOdds(dist.Distribution):
         coefficient = self.log_coefficient
         if coefficient is None:
             coefficient = log_binomial_coefficient(value, self.attempts)
-        return binomial_kernel(self.log_odds, value, self.attempts) + coefficient
+        terms = binomial_kernel(self.log_odds, value, self.attempts) + coefficient
+        return terms if self.weight is None else self.weight * terms
+
+
+class NormalAbove(dist.Distribution):
+    """The event that a Normal(loc, scale) exceeds the bound that is observed."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self.loc, self.scale = loc, scale
+        super().__init__(batch_shape=jnp.shape(loc), validate_args=False)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        """Bounds are given, not drawn: return the location."""
+        return jnp.broadcast_to(self.loc, (*sample_shape, *jnp.shape(self.loc)))
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """Return the log probability of exceeding the bound."""
+        return log_ndtr((self.loc - value) / self.scale)
 
 
 def log_binomial_coefficient(successes: Any, attempts: Any) -> jax.Array:
@@ -90,7 +114,7 @@ class NumPyroProgram(Program):
     data, layout
         See `Program`.
     counts
-        Arrays ``attempts``, ``successes`` and ``log_coefficient`` in the layout's shape. They are
+        What is observed: see `counts_of`. They are
         arguments, so that one compiled program serves other counts of the same shape.
     """
 
@@ -126,10 +150,78 @@ class NumPyroProgram(Program):
         if family == "binomial":
             counts = self.counts
             eta = jnp.broadcast_to(parameters[0], self.cells.shape)
-            site = BinomialLogOdds(eta, counts["attempts"], counts["log_coefficient"])
+            coefficient = counts["log_coefficient"]
+            site = BinomialLogOdds(eta, counts["attempts"], coefficient, *parameters[1:])
             numpyro.sample(name, site, obs=counts["successes"])
         else:
-            numpyro.sample(name, dist.Normal(*parameters), obs=jnp.asarray(observed))
+            make = NormalAbove if family == "normal_above" else dist.Normal
+            observed = self.counts.get(name, observed)
+            size = jnp.shape(observed)
+            location, scale = (jnp.broadcast_to(p, size) for p in parameters)
+            numpyro.sample(name, make(location, scale), obs=jnp.asarray(observed))
+
+
+class SamplerProgram(NumPyroProgram):
+    """The same joint density, factorised for a sampler.
+
+    The three densities of `Program.measured_lengths` are normal, so that they can be taken in
+    another order. Difficulty, which agents' successes pin down, comes first, with log2 minutes
+    integrated out; then log2 minutes given difficulty, which little else depends on. Taken in the
+    order of the text the two would chase each other along a ridge whose width the sampler is to
+    find out.
+    """
+
+    def measured_lengths(
+        self,
+        usual: Any,
+        spread: Any,
+        errors: Mapping[str, tuple[Any, Any]],
+        steepness: Any,
+        task_sd: Any = None,
+        origin: Any = 4.0,
+    ) -> tuple[Labelled, Labelled | None]:
+        """State the same density; see the class."""
+        size = self.size(("task",))
+        prior, spread = (
+            jnp.broadcast_to(expand(labelled(x), ("task",)), size) for x in (usual, spread)
+        )
+        mean, variance, density = self._given_records(prior, spread, errors)
+        numpyro.factor("records", density)
+        difficulty = None
+        if task_sd is not None:
+            slope, noise = (jnp.reshape(labelled(x).value, ()) for x in (steepness, task_sd))
+            total = slope**2 * variance + noise**2
+            location = slope * (mean - labelled(origin).value)
+            drawn = numpyro.sample(DIFFICULTY, dist.Normal(location, jnp.sqrt(total)))
+            difficulty = Labelled(drawn, ("task",), DIFFICULTY)
+            mean = mean + slope * variance / total * (drawn - location)
+            variance = variance * noise**2 / total
+        drawn = numpyro.sample(LENGTH, dist.Normal(mean, jnp.sqrt(variance)))
+        log2_minutes = Labelled(drawn, ("task",), LENGTH)
+        for kind in set(errors) & {"failed"}:  # a bound is not normal: it stays where it was
+            shift, error = errors[kind]
+            self.observe_times(kind, self.timed(kind, log2_minutes) + shift, error)
+        return log2_minutes, difficulty
+
+    def _given_records(
+        self, prior: Any, spread: Any, errors: Mapping[str, tuple[Any, Any]]
+    ) -> tuple[Any, Any, Any]:
+        """Return mean and variance of log2 minutes given records, and the records' log density."""
+        precision, weighted = spread**-2, jnp.zeros_like(prior)
+        density = jnp.zeros(())
+        for kind, (shift, error) in errors.items():
+            if kind == "failed" or not self.times(kind):
+                continue
+            task = self.records(kind).task
+            shift, error = (
+                jnp.broadcast_to(expand(labelled(x), (kind,)), task.shape) for x in (shift, error)
+            )
+            away = self.counts[f"{kind}_log2_minutes"] - shift - prior[task]
+            precision = precision.at[task].add(error**-2)
+            weighted = weighted.at[task].add(away * error**-2)
+            density += jnp.sum(dist.Normal(0.0, error).log_prob(away))
+        density += jnp.sum(weighted**2 / precision - jnp.log(spread**2 * precision)) / 2
+        return prior + weighted / precision, 1.0 / precision, density
 
 
 _DISTRIBUTIONS: dict[str, Callable[..., dist.Distribution]] = {
@@ -142,13 +234,23 @@ _DISTRIBUTIONS: dict[str, Callable[..., dist.Distribution]] = {
 
 
 def counts_of(data: xr.Dataset, layout: str) -> dict[str, np.ndarray]:
-    """Return attempts, successes and log binomial coefficients in the layout's shape, float64."""
+    """Return what is observed, in float64.
+
+    Attempts, successes and log binomial coefficients have the layout's shape; log2 minutes of each
+    kind of record of human time are vectors.
+    """
     cells = Cells(data, layout)
     attempts = cells.place(data["attempts"].values.astype(float))
     successes = cells.place(data["successes"].values.astype(float))
     with jax.enable_x64(True):
         coefficient = np.asarray(log_binomial_coefficient(successes, attempts))
-    return {"attempts": attempts, "successes": successes, "log_coefficient": coefficient}
+    times = {f"{kind}_log2_minutes": x.log2_minutes for kind, x in human_times(data).items()}
+    return {
+        "attempts": attempts,
+        "successes": successes,
+        "log_coefficient": coefficient,
+        **times,
+    }
 
 
 def numpyro_model(
@@ -181,12 +283,28 @@ def numpyro_model(
     callable
         Function of the counts; its sites have the names of the model text, and ``successes``.
     """
-    model = get_model(model, **options)
+    return _built(get_model(model, **options), data, priors, layout, NumPyroProgram)
+
+
+def sampler_model(
+    model: ModelFile, data: xr.Dataset, priors: Mapping[str, float] | None = None
+) -> Callable[..., None]:
+    """Return a NumPyro model of the same joint density, factorised as suits a sampler."""
+    return _built(model, data, priors, "auto", SamplerProgram)
+
+
+def _built(
+    model: ModelFile,
+    data: xr.Dataset,
+    priors: Mapping[str, float] | None,
+    layout: str,
+    make: type[NumPyroProgram],
+) -> Callable[..., None]:
     numbers = model.with_priors(priors)
     defaults = counts_of(data, layout)
 
     def run(counts: Counts = defaults) -> None:
-        program = NumPyroProgram(data, layout, counts)
+        program = make(data, layout, counts)
         if model.numpyro is not None:
             model.run_by_hand(model.numpyro, data, numbers)
         else:

@@ -52,12 +52,32 @@ class PyMCProgram(Program):
         """Declare an observed variable."""
         if family != "binomial":
             location, scale = (_float64(p) for p in parameters)
-            pm.Normal(name, mu=location, sigma=scale, observed=np.asarray(observed, dtype=float))
+            known = np.asarray(observed, dtype=float)
+            if family == "normal_above":
+                pm.CustomDist(name, location, scale, logp=_log_exceeds, observed=known)
+            else:
+                pm.Normal(name, mu=location, sigma=scale, observed=known)
             return
         attempts = self.cells.place(self.data["attempts"].values)
         successes = self.cells.place(self.data["successes"].values)
         eta = pt.broadcast_to(parameters[0], self.cells.shape)
-        pm.Binomial(name, n=attempts, logit_p=eta, observed=successes, dims=self.cells.dims)
+        if len(parameters) > 1:
+            weight = _float64(np.asarray(parameters[1]))
+            given = {"logp": _weighted_binomial, "observed": successes, "dims": self.cells.dims}
+            pm.CustomDist(name, eta, attempts, weight, **given)
+        else:
+            pm.Binomial(name, n=attempts, logit_p=eta, observed=successes, dims=self.cells.dims)
+
+
+def _log_exceeds(bound: Any, location: Any, scale: Any) -> Any:
+    z = (location - bound) / scale / np.sqrt(2.0)
+    # The scaled complement keeps the tail; each branch stays finite where the other is taken.
+    tail = pt.log(pt.erfcx(pt.maximum(-z, 0.0)) / 2.0) - z**2
+    return pt.switch(z < -1.0, tail, pt.log1p(-pt.erfc(pt.maximum(z, -1.0)) / 2.0))
+
+
+def _weighted_binomial(successes: Any, eta: Any, attempts: Any, weight: Any) -> Any:
+    return weight * pm.logp(pm.Binomial.dist(n=attempts, logit_p=eta), successes)
 
 
 # PyTensor keeps a Python float as float32, which is off by 2e-8 a term: numbers become float64.

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.errors import ModelError
+from measurebayes.program.human_times import with_times
 from measurebayes.program.labelled import Labelled, labelled
 from measurebayes.program.program import RESERVED, Program
 from measurebayes.program.registry import ModelFile, get_model
@@ -47,6 +48,7 @@ class SimulateProgram(Program):
         self.rng = rng
         self.variables: list[Variable] = []
         self.values: dict[str, Labelled] = {}
+        self.drawn_times: dict[str, np.ndarray] = {}
 
     def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
         """Record the variable as stated."""
@@ -84,9 +86,16 @@ class SimulateProgram(Program):
             chance = np.broadcast_to(expit(parameters[0]), self.cells.shape)
             drawn = self.rng.binomial(self.data["attempts"].values, chance)
             self.values[name] = Labelled(drawn.astype(np.int64), ("cell",))
-        else:
+        elif family == "normal":
             drawn = self.rng.normal(*parameters, size=np.shape(observed))
             self.values[name] = Labelled(drawn, ("observation",) * np.ndim(observed))
+
+    def observe_times(self, kind: str, location: Any, scale: Any) -> None:
+        """Draw log2 minutes of every record of a kind; how long failed attempts ran is given."""
+        super().observe_times(kind, location, scale)
+        drawn = self.values.pop(f"{kind}_log2_minutes", None)
+        if drawn is not None:
+            self.drawn_times[kind] = np.asarray(drawn.value)
 
 
 def _zero_sum(rng: np.random.Generator, shape: tuple[int, ...], scale: Any) -> np.ndarray:
@@ -125,13 +134,42 @@ def prior_draw(
         Latent and deterministic variables with their own dims, and ``successes`` (cell) for the
         attempts that `data` has.
     """
-    model = get_model(model)
+    return _drawn_values(get_model(model), data, rng, priors)[0]
+
+
+def prior_data(
+    model: str | ModelFile,
+    data: xr.Dataset,
+    rng: np.random.Generator,
+    priors: Mapping[str, float] | None = None,
+) -> tuple[dict[str, xr.DataArray], xr.Dataset]:
+    """Draw all variables of a model once from their priors, and data given them.
+
+    Returns
+    -------
+    tuple
+        Latent and deterministic variables with their own dims; and the data with all that the model
+        observes drawn anew: successes, and human times where it has an error of them.
+    """
+    values, times = _drawn_values(get_model(model), data, rng, priors)
+    new = with_times(data, times) if times else data.copy()
+    new["successes"] = ("cell", values.pop("successes").values.astype(np.int64))
+    return values, new
+
+
+def _drawn_values(
+    model: ModelFile,
+    data: xr.Dataset,
+    rng: np.random.Generator,
+    priors: Mapping[str, float] | None,
+) -> tuple[dict[str, xr.DataArray], dict[str, np.ndarray]]:
     program = SimulateProgram(data, rng)
     _drawn(model, program, data, priors)
-    return {
+    values = {
         name: xr.DataArray(np.asarray(x.value), dims=x.dims, coords=program.coordinates(x.dims))
         for name, x in program.values.items()
     }
+    return values, program.drawn_times
 
 
 def _drawn(
@@ -160,6 +198,18 @@ def variables(
     return program.variables
 
 
+def reads(
+    model: ModelFile, data: xr.Dataset, priors: Mapping[str, float] | None = None
+) -> set[str]:
+    """Return which values of the data the text uses besides what it observes.
+
+    "human_minutes", "cells": see the verbs of `Program`.
+    """
+    program = SimulateProgram(data, np.random.default_rng(0))
+    _drawn(model, program, data, priors)
+    return program.reads
+
+
 def simulate(
     model: str | ModelFile,
     data: xr.Dataset,
@@ -167,7 +217,9 @@ def simulate(
     priors: Mapping[str, float] | None = None,
     **options: Any,
 ) -> xr.Dataset:
-    """Return the data with successes drawn from the prior predictive distribution.
+    """Return data drawn from the prior predictive distribution.
+
+    Successes are drawn; and human times where the model has an error of them.
 
     Parameters
     ----------
@@ -188,8 +240,6 @@ def simulate(
         Of the schema, with the true values of all variables as variables ``true_<name>``.
     """
     model = get_model(model, **options)
-    drawn = prior_draw(model, data, np.random.default_rng(seed), priors)
-    new = data.copy()
-    new["successes"] = ("cell", drawn.pop("successes").values)
+    drawn, new = prior_data(model, data, np.random.default_rng(seed), priors)
     new.attrs = {**data.attrs, "title": f"simulated from {model.label}, seed {seed}"}
     return new.assign({f"true_{name}": value for name, value in drawn.items()})

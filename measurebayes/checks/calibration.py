@@ -200,14 +200,12 @@ def _chosen(model: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, An
 def run_replication(task: _Task) -> Outcome:
     """Simulate, fit and rank once; a module-level function, so that processes can run it."""
     from measurebayes.backends import evaluate
-    from measurebayes.backends.simulate import prior_draw
+    from measurebayes.backends.simulate import prior_data
     from measurebayes.program.registry import get_model
 
     rng = np.random.default_rng([task.seed, task.replication])
     model = get_model(task.model)
-    truth = prior_draw(model, task.design, rng, priors=task.priors)
-    data = task.design.copy()
-    data["successes"] = ("cell", truth.pop("successes").values.astype(np.int64))
+    truth, data = prior_data(model, task.design, rng, priors=task.priors)
     posterior, diagnostics = _fit_until_long_enough(model, data, task, int(rng.integers(2**31)))
     known = {name: value for name, value in truth.items() if name in posterior}
     drawn = {str(name): posterior[name] for name in posterior.data_vars}
@@ -236,7 +234,8 @@ def _fit_until_long_enough(
     for attempt in range(REFITS + 1):
         # a chain that got stuck would get stuck again with the same seed
         again = seed + attempt
-        result = fit(model, data, seed=again, priors=task.priors, progress=False, **options)
+        own: dict[str, Any] = {"progress": False, "unconnected": "fit"}  # priors are part of it
+        result = fit(model, data, seed=again, priors=task.priors, **own, **options)
         posterior = result["posterior"].to_dataset()
         found = diagnostics(posterior)
         worst = float(np.min(list(found["ess_bulk"].values())))

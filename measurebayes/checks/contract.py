@@ -82,7 +82,11 @@ def _of_one_variant(model: ModelFile, data: xr.Dataset, draws: int, seed: int) -
 
 
 def invented_data(seed: int = 1, agents: int = 5, tasks: int = 7) -> xr.Dataset:
-    """Return a small table with holes, three families, and one to four attempts a cell."""
+    """Return a small table with holes, three families, and one to four attempts a cell.
+
+    Agents have release dates. Of the human times some are means, some estimates, and of three tasks
+    there are timed attempts, one in four of them failed.
+    """
     from measurebayes.data import load
 
     rng = np.random.default_rng(seed)
@@ -91,15 +95,26 @@ def invented_data(seed: int = 1, agents: int = 5, tasks: int = 7) -> xr.Dataset:
     keep[:: tasks + 1] = True  # nobody without a cell
     keep[:tasks] = True
     attempts = rng.integers(1, 5, agent.size)
+    released = np.datetime64("2023-03-14") + 150 * np.arange(agents)
     columns = {
         "agent": [f"agent {i}" for i in agent],
         "task": [f"task {j}" for j in task],
         "family": [f"family {j % 3}" for j in task],
+        "source": [f"suite {j % 2}" for j in task],
         "human_minutes": 2.0 ** (task - 2.0),
+        "minutes_kind": np.where(task % 3 == 1, "estimate", "baseline"),
+        "release_date": released[agent].astype(str),
         "attempts": attempts,
         "successes": rng.binomial(attempts, 0.5),
     }
-    return load(pd.DataFrame(columns)[keep])
+    data = load(pd.DataFrame(columns)[keep])
+    timed = np.repeat(np.arange(min(3, tasks)), 4)
+    minutes = 2.0 ** (timed - 2.0 + rng.normal(size=timed.size))
+    return data.assign(
+        timing_task_index=("timing", timed),
+        timing_minutes=("timing", minutes),
+        timing_success=("timing", (np.arange(timed.size) % 4 > 0).astype(np.int64)),
+    )
 
 
 def _parts(model: ModelFile) -> Iterator[Check]:
@@ -238,7 +253,8 @@ def _compiled(built: Any, outputs: list[Any], inputs: list[Any]) -> Callable[...
     """Compile for few calls: all rewrites, which keep the tails right, but no machine code."""
     from pytensor.compile.mode import Mode
 
-    mode = Mode(linker="py", optimizer="fast_run")
+    # The Python linker takes no fused operation of more than 32 operands.
+    mode = Mode(linker="py", optimizer="fast_run").excluding("fusion")
     return built.compile_fn(outputs, inputs=inputs, point_fn=False, mode=mode)
 
 

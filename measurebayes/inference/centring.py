@@ -34,6 +34,7 @@ from measurebayes.backends.evaluate import cell_logits
 from measurebayes.backends.simulate import Variable, prior_draw
 from measurebayes.classical.additive import fit_additive
 from measurebayes.classical.counts import Counts
+from measurebayes.program.program import DIFFICULTY, LENGTH
 from measurebayes.program.registry import ModelFile
 
 BEND_SLOPE = 0.1
@@ -75,6 +76,14 @@ class Auxiliary(dist.Distribution):
         straight = self.loc + self.scale ** (1.0 - self.weight) * (free - self.weight * self.loc)
         bend = BEND_SLOPE * free + (1.0 - BEND_SLOPE) * jax.nn.softplus(free)
         return jnp.where(self.side == 0, straight, self.wall + self.side * self.scale * bend)
+
+    def near_middle(self, away: Any) -> Any:
+        """Return auxiliary values of parameters that lie `away` scales from their location.
+
+        Behind a bend they lie so far from its middle.
+        """
+        straight = self.weight * self.loc + self.scale**self.weight * away
+        return jnp.where(self.side == 0, straight, away)
 
     def log_prob(self, free: Any) -> Any:
         """Return the log density of the auxiliary vector."""
@@ -149,6 +158,8 @@ def coordinates(
         rate = (successes + 0.5) / (attempts + 1.0)
         information = attempts * rate * (1.0 - rate)
         weight = information / (1.0 + information)
+        if variable.name == LENGTH and any(v.name == DIFFICULTY for v in variables):
+            weight = np.zeros_like(weight)  # given its difficulty, counts say little of a length
         if variable.family == "zero_sum_normal":
             chosen[variable.name] = {"weight": np.asarray(weight.mean())}
         elif variable.family in ("normal", "log_normal"):

@@ -32,7 +32,8 @@ TOP_LIMIT = 200
 HESSIAN_LIMIT = 3000
 
 Sites = Mapping[str, Any]
-#: L: root (top, top); W: shear (bottom, top); d: scale (bottom,).
+#: L: root (top, top); W: shear (bottom, top); d: scale (bottom,); and the centre of the mass, in
+#: positions of the sampler, NaN where it is not known.
 Geometry = dict[str, np.ndarray]
 
 
@@ -174,6 +175,7 @@ class Split:
             "root": np.eye(top),
             "shear": np.zeros((bottom, top)),
             "scale": np.ones(bottom),
+            "centre": np.full(top + bottom, np.nan),
         }
 
     def geometry(self, hessian: np.ndarray) -> Geometry | None:

@@ -8,6 +8,7 @@ which takes the counts as an argument and so serves other data of the same shape
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,16 +20,18 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from numpyro import handlers
+from numpyro.distributions import biject_to
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
-from measurebayes.backends.numpyro import counts_of, numpyro_model
-from measurebayes.backends.simulate import variables
+from measurebayes.backends.numpyro import counts_of, sampler_model
+from measurebayes.backends.simulate import reads, variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
-from measurebayes.inference.centring import Recentred, coordinates, recentred
+from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
 from measurebayes.program.cells import Cells
+from measurebayes.program.human_times import human_times
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -38,11 +41,14 @@ HESSIAN_PRODUCTS = 10_000
 MAX_TREE_DEPTH = 10
 WARMUP_TREE_DEPTH = 6  # longer trajectories before the masses are known are mostly wasted
 TARGET_ACCEPT = 0.95  # small steps: few divergences where data are few, at little cost elsewhere
-START_RADIUS = 1.0  # of the unconstrained parameters; never a chain at exactly zero
+_STARTS = (-1.0, 1.0)  # range of unconstrained parameters; never a chain at exactly zero
+# Chains start around the mean of the pilot run, twice as far out as the posterior is wide.
+START_SPREAD = 2.0
 START_TRIES = 20
 CONSTRAIN_BLOCK = 250
 
 Arguments = dict[str, Any]
+_TRACING = threading.Lock()
 
 
 @dataclass
@@ -105,7 +111,7 @@ class Engine:
     ) -> None:
         self.tune = tune
         self.variables = variables(model, data, priors)
-        self._base = numpyro_model(model, data, priors)
+        self._base = sampler_model(model, data, priors)
         self._model, self._priors = model, dict(priors)
         with jax.enable_x64(True):
             self._build(data)
@@ -207,7 +213,25 @@ class Engine:
     # -- running ------------------------------------------------------------------------------
 
     def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> np.ndarray:
-        flat = rng.uniform(-START_RADIUS, START_RADIUS, sum(self.split.sizes))
+        """Return random values: each parameter near the middle of what those above it say of it."""
+        model = self._reparametrised(arguments)
+
+        def chosen(site: Any) -> Any:
+            if site["type"] != "sample" or site["is_observed"]:
+                return None
+            fn = site["fn"]
+            if isinstance(fn, Auxiliary):
+                return fn.near_middle(rng.uniform(*_STARTS, fn.shape()))
+            onto = biject_to(fn.support)
+            return onto(jnp.asarray(rng.uniform(*_STARTS, onto.inverse_shape(fn.shape()))))
+
+        # NumPyro's stack of handlers belongs to the process, and chains start in threads.
+        with _TRACING, jax.enable_x64(True):
+            seeded = handlers.substitute(handlers.seed(model, 0), substitute_fn=chosen)
+            sites = handlers.trace(seeded).get_trace()
+            latent = {name: sites[name]["value"] for name in (*self.split.top, *self.split.bottom)}
+            free = unconstrain_fn(model, (), {}, latent)
+            flat = np.asarray(self.split.joined(free))
         return self.split.position(flat, arguments["geometry"])
 
     def start(self, seed: np.random.SeedSequence, arguments: Arguments) -> Chain:
@@ -219,10 +243,15 @@ class Engine:
             No such start was found.
         """
         rng = np.random.default_rng(seed)
+        centre = arguments["geometry"]["centre"]
         with jax.enable_x64(True):
             for _ in range(START_TRIES):
                 key = jax.random.PRNGKey(int(rng.integers(2**31)))
-                state = self._begin(key, self._start_position(rng, arguments), arguments)
+                if np.all(np.isfinite(centre)):  # a pilot run told where the mass lies
+                    position = centre + START_SPREAD * rng.normal(size=centre.shape)
+                else:
+                    position = self._start_position(rng, arguments)
+                state = self._begin(key, position, arguments)
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)
         raise ModelError(
@@ -268,7 +297,10 @@ class Engine:
             chosen, points = self._recentred(points, plain)
             hessian = np.mean([self._hessian(point, chosen) for point in points], axis=0)
             geometry = self.split.geometry(hessian)
-        return {**chosen, "geometry": geometry or plain["geometry"]}, int(drawn.n_steps.sum())
+        if geometry is None:
+            return {**chosen, "geometry": plain["geometry"]}, int(drawn.n_steps.sum())
+        geometry["centre"] = self.split.position(points.mean(axis=0), geometry)
+        return {**chosen, "geometry": geometry}, int(drawn.n_steps.sum())
 
     def _recentred(self, points: np.ndarray, arguments: Arguments) -> tuple[Arguments, np.ndarray]:
         """Choose the centring weights anew, and move the points to the new coordinates."""
@@ -316,19 +348,27 @@ def engine_for(
 def _compiled_in(model: ModelFile, data: xr.Dataset) -> xr.Dataset:
     """Return the part of the data that the compiled program depends on.
 
-    Counts are arguments of the program. On a grid of agents by tasks they also say which cells
-    there are, so that data with other holes (folds of a cross-validation) share the program. A text
-    that reads the data itself, or is written by hand for one library, may depend on anything.
+    What is observed is an argument of the program. On a grid of agents by tasks counts also say
+    which cells there are, so that data with other holes (folds of a cross-validation) share the
+    program. A text that reads the data itself, or is written by hand for one library, may depend on
+    anything.
     """
     if model.numpyro is not None:
         return data
     design = data.assign(successes=data["attempts"] * 0)
-    if model.reads_data or Cells(data, "auto").layout == "long":
+    if model.reads_data:
         return design
-    tried = np.bincount(data["task_index"].values, minlength=data.sizes["task"]) > 0
-    untimed = tried & ~np.isfinite(data["human_minutes"].values)  # of these a text may complain
+    read = reads(model, data)
+    if "human_minutes" not in read:  # records of human time are observed, if anything
+        for kind, records in human_times(data).items():
+            design[f"{kind}_task"] = (kind, records.task)
+            design[f"{kind}_number"] = (kind, records.number)
+        times = ("human_minutes", "timing_minutes")
+        design = design.drop_vars([name for name in times if name in design])
+    if "cells" in read or Cells(data, "auto").layout == "long":
+        return design
     cells = [name for name in design.data_vars if "cell" in design[name].dims]
-    return design.drop_vars(cells).assign(untimed=("task", untimed))
+    return design.drop_vars(cells)
 
 
 @dataclass(frozen=True, eq=False)

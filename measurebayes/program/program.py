@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,10 +11,14 @@ import xarray as xr
 
 from measurebayes.errors import ModelError, listed
 from measurebayes.program.cells import Cells
+from measurebayes.program.human_times import Records, human_times
 from measurebayes.program.labelled import Labelled, expand, labelled
 
 Dims = str | tuple[str, ...]
 AXES = ("agent", "task", "family")
+DAYS_A_YEAR = 365.25
+RELEASES = "trend_releases"  # attribute of data: first and last release that a trend was fitted to
+LENGTH, DIFFICULTY = "log2_minutes", "difficulty"  # of tasks with measured lengths
 #: Axes and groups of a fit, which neither a variable nor an axis of a model can be named after.
 RESERVED = frozenset({"chain", "draw", *AXES, "cell", "successes"})
 
@@ -37,6 +41,9 @@ class Program(ABC):
         self.data = data
         self.cells = Cells(data, layout)
         self.axes: dict[str, np.ndarray] = {}
+        #: Parts of the data whose values the text used, beside what it observes.
+        self.reads: set[str] = set()
+        self._human_times: dict[str, Records] | None = None
 
     @abstractmethod
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Any:
@@ -82,6 +89,7 @@ class Program(ABC):
         ModelError
             A task with attempts lacks its human minutes.
         """
+        self.reads.add("human_minutes")
         minutes = self.data["human_minutes"].values
         tried = np.zeros(minutes.size, dtype=bool)
         tried[self.data["task_index"].values[self.data["attempts"].values > 0]] = True
@@ -98,6 +106,89 @@ class Program(ABC):
         known = np.isfinite(minutes) & (minutes > 0)
         usual = np.median(minutes[known]) if known.any() else 1.0
         return xr.DataArray(np.log2(np.where(known, minutes, usual)), dims="task")
+
+    def times(self, kind: str) -> int:
+        """Return how many records of human time of a kind there are.
+
+        Kinds are timed, recorded, estimated and failed: see measurebayes.program.human_times.
+        """
+        return self.records(kind).size
+
+    def records(self, kind: str) -> Records:
+        """Return the records of human time of a kind."""
+        if self._human_times is None:
+            self._human_times = human_times(self.data)
+        return self._human_times[kind]
+
+    def averaged(self, kind: str) -> xr.DataArray:
+        """Return how many timed attempts each record of a kind averages (record,)."""
+        return xr.DataArray(self.records(kind).number, dims=kind)
+
+    def suites(self) -> xr.DataArray:
+        """Return the axis `suite`: the sources that tasks with records of human time come from."""
+        kinds = ("timed", "recorded", "failed")
+        task = np.concatenate([self.records(kind).task for kind in kinds])
+        return self.axis("suite", sorted(set(self.data["source"].values[task].tolist())) or [""])
+
+    def release_years(self) -> xr.DataArray:
+        """Return years from the middle of all release dates to that of each agent (agent,).
+
+        The middle lies halfway between the first and the last known release; it stands for unknown
+        dates of agents without attempts, on which nothing depends.
+
+        Raises
+        ------
+        ModelError
+            An agent with attempts lacks its release date, or all were released on one day.
+        """
+        dates = self.data["release_date"].values
+        middle = self._release_range()[0] + self._release_range()[1] / 2
+        days = (dates - middle) / np.timedelta64(1, "D")
+        return xr.DataArray(np.where(np.isnat(dates), 0.0, days / DAYS_A_YEAR), dims="agent")
+
+    def release_span(self) -> float:
+        """Return years from the first to the last known release."""
+        return float(self._release_range()[1] / np.timedelta64(1, "D") / DAYS_A_YEAR)
+
+    def _release_range(self) -> tuple[Any, Any]:
+        """Return the first known release date, and the time from it to the last.
+
+        Data made to look at a trend on other dates tell in an attribute those of the fit.
+        """
+        dates = self.data["release_date"].values
+        tried = np.isin(np.arange(dates.size), self.data["agent_index"].values)
+        lacks = self.data["agent"].values[tried & np.isnat(dates)].tolist()
+        known = dates[~np.isnat(dates)]
+        if lacks or np.unique(known).size < 2:
+            raise ModelError(
+                f"{len(lacks)} agents with attempts have no release date: {listed(lacks)}"
+                if lacks
+                else "all agents were released on the same day",
+                where="release_date of the data",
+                expected="the days on which agents were released, at least two of them",
+                remedy="mb.join(runs, agents=TABLE) takes a table with agent and release_date; "
+                "mb.subset(runs, agent=[...]) leaves agents out",
+            )
+        first, last = known.min(), known.max()
+        if RELEASES in self.data.attrs:
+            first, last = np.array(self.data.attrs[RELEASES].split(), dtype=dates.dtype)
+        return first, last - first
+
+    def family_weights(self) -> Labelled:
+        """Return the weight of every cell if families shall count less the more tasks they have.
+
+        A cell weighs 1 / (attempts sqrt(n)), n being the number of tasks of its family that its
+        agent attempted, times a number that makes the weights of all attempts of an agent sum to
+        the effective number of its tasks, (sum w)^2 / sum w^2 (Kish 1965).
+        """
+        self.reads.add("cells")
+        agent, family = self.data["agent_index"].values, self.data["family_index"].values
+        pair = agent * self.data.sizes["family"] + family[self.data["task_index"].values]
+        _, position, number = np.unique(pair, return_inverse=True, return_counts=True)
+        weight = number[position] ** -0.5
+        scale = np.bincount(agent, weight) / np.maximum(np.bincount(agent, weight**2), 1e-300)
+        weight = weight * scale[agent] / self.data["attempts"].values
+        return Labelled(self.cells.place(weight), self.cells.dims)
 
     # -- latent variables ------------------------------------------------------------------
 
@@ -124,6 +215,35 @@ class Program(ABC):
     def beta(self, name: str, a: Any, b: Any, dims: Dims = ()) -> Labelled:
         """Beta(a, b) on the unit interval."""
         return self._latent(name, "beta", (a, b), dims)
+
+    def measured_lengths(
+        self,
+        usual: Any,
+        spread: Any,
+        errors: Mapping[str, tuple[Any, Any]],
+        steepness: Any,
+        task_sd: Any = None,
+        origin: Any = 4.0,
+    ) -> tuple[Labelled, Labelled | None]:
+        """Tasks whose log2 minutes are measured with error, and their difficulties.
+
+            log2_minutes ~ Normal(usual, spread)
+            a record of human time ~ Normal(log2_minutes + shift, error)
+            difficulty ~ Normal(steepness (log2_minutes - origin), task_sd)
+
+        `errors` holds shift and error by kind of record. It is one verb, so that a sampler may take
+        the three densities in another order: records given nothing, difficulty given records,
+        log2_minutes given both. Without `task_sd` there are no difficulties.
+        """
+        log2_minutes = self.normal(LENGTH, usual, spread, dims="task")
+        for kind, (shift, error) in errors.items():
+            if self.times(kind):
+                location = self.timed(kind, log2_minutes) + shift
+                self.observe_times(kind, location, error)
+        if task_sd is None:
+            return log2_minutes, None
+        location = labelled(steepness) * (log2_minutes - origin)
+        return log2_minutes, self.normal(DIFFICULTY, location, task_sd, dims="task")
 
     # -- functions -------------------------------------------------------------------------
 
@@ -159,17 +279,55 @@ class Program(ABC):
         dims = tuple(d for d in x.dims if d != dim)
         return Labelled(self.functions["sum"](x.value, axis=x.dims.index(dim)), dims)
 
+    def mean(self, x: Any) -> Labelled:
+        """Mean over all agents, if `x` has one for each."""
+        x = labelled(x)
+        return self.sum(x, "agent") * (1.0 / self.size(("agent",))[0]) if "agent" in x.dims else x
+
     def cell(self, x: Any) -> Labelled:
         """For every observed cell the entry of `x` that belongs to it, found from its axes."""
         return self.cells.gather(labelled(x))
 
+    def task(self, x: Any) -> Labelled:
+        """For every task the entry of `x` (family,) that belongs to it."""
+        return self._taken(labelled(x), "family", self.data["family_index"].values, "task")
+
+    def timed(self, kind: str, x: Any) -> Labelled:
+        """For every record of human time of a kind the entry of `x`, along task or suite."""
+        x, task = labelled(x), self.records(kind).task
+        if "task" in x.dims:
+            return self._taken(x, "task", task, kind)
+        place = {label: i for i, label in enumerate(self.axes["suite"].tolist())}
+        sources = self.data["source"].values[task].tolist()
+        return self._taken(x, "suite", np.array([place[s] for s in sources], dtype=int), kind)
+
+    def _taken(self, x: Labelled, dim: str, positions: np.ndarray, new: str) -> Labelled:
+        at = x.dims.index(dim)
+        index = (slice(None),) * at + (positions,)
+        return Labelled(x.value[index], (*x.dims[:at], new, *x.dims[at + 1 :]))
+
     # -- observations ----------------------------------------------------------------------
 
-    def observe_successes(self, log_odds: Any) -> None:
-        """Successes of every cell ~ Binomial(attempts, logistic(log_odds))."""
+    def observe_successes(self, log_odds: Any, weights: Any = None) -> None:
+        """Successes of every cell ~ Binomial(attempts, logistic(log_odds)).
+
+        With `weights`, each cell's density is raised to its weight: a power likelihood.
+        """
         log_odds = labelled(log_odds)
         dims = (*(d for d in log_odds.dims if d not in self.cells.dims), *self.cells.dims)
-        self.observe("successes", "binomial", (expand(log_odds, dims),), None)
+        parameters = [expand(log_odds, dims)]
+        if weights is not None:
+            parameters.append(expand(labelled(weights), self.cells.dims))
+        self.observe("successes", "binomial", tuple(parameters), None)
+
+    def observe_times(self, kind: str, location: Any, scale: Any) -> None:
+        """Log2 minutes of every record of a kind ~ Normal(location, scale).
+
+        Of failed attempts it is known only that success would have taken longer.
+        """
+        aligned = tuple(expand(labelled(p), (kind,)) for p in (location, scale))
+        family = "normal_above" if kind == "failed" else "normal"
+        self.observe(f"{kind}_log2_minutes", family, aligned, self.records(kind).log2_minutes)
 
     def observe_normal(self, name: str, location: Any, scale: Any, observed: Any) -> None:
         """Continuous observations ~ Normal(location, scale), e.g. logarithms of times."""

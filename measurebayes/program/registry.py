@@ -85,7 +85,8 @@ class ModelFile:
         return any(
             (isinstance(node, ast.Name) and node.id == "data")
             or (isinstance(node, ast.Attribute) and node.attr in ("data", "cells"))
-            or isinstance(node, ast.Import | ast.ImportFrom)
+            or isinstance(node, ast.Import)
+            or (isinstance(node, ast.ImportFrom) and not _sees_no_data(node.module))
             for node in nodes
         )
 
@@ -203,6 +204,11 @@ class ModelFile:
         """
         every = option_words.combinations(self.offered)
         return [replace(self, options=one) for one in every] if self.offered else [self]
+
+
+def _sees_no_data(module: str | None) -> bool:
+    """Tell whether a module is known never to look at the data: math, and bundled models."""
+    return module == "math" or (module or "").startswith("measurebayes.models.")
 
 
 # Models of the user's own that this process has loaded: only these may serve fits made with them.

@@ -1,0 +1,106 @@
+"""Time horizons that follow a trend over release dates, around which agents scatter.
+
+Equation
+--------
+    logit P(success of agent i on task j)
+        = steepness[i] (log2_horizon[i] - log2(t[j])) - task_effect[j]
+    log2_horizon ~ Normal(trend[i], log2_horizon_sd)
+    d = years from the middle between first and last release, e = years from the first
+    trend = level + rate d                                                   shape = linear
+    trend = level + rate d + curvature d^2, curvature > 0                    shape = quadratic
+    trend = level + rate ((1 + e)^power - 1) / power                         shape = power
+    trend = level + gain (1 - exp(-e / duration)) / (1 - exp(-span / duration))  shape = saturating
+    trend = level + rate_before (d - change) before the change, rate_after (d - change) after it
+                                                                             shape = piecewise
+    steepness    ~ LogNormal(log_steepness_mean, log_steepness_sd)        slopes = agent
+    steepness    ~ LogNormal(0, priors[log_steepness_mean]), one for all  slopes = common
+    task_effect  ~ Normal(0, task_sd)
+    t human minutes (times = exact), or latent as in horizon_eiv (times = latent)
+
+Assumes
+-------
+Scatter around the trend is normal and as large at all dates. Agents in the data are those of whom
+the trend is meant: a trend of the best agents is another question. Rates are in doublings of the
+horizon a year. The change of a piecewise trend is spread over about a month.
+
+Identified by
+-------------
+Release dates are data. All trends but the linear need agents over a good range of dates; gain is
+the rise over that range, so that it doesn't compete with the duration. The change lies inside the
+range of dates (its place within it ~ Beta(2, 2)).
+
+Not to be confused with
+-----------------------
+A regression of estimated horizons on dates, which takes estimates as known, leaves out that errors
+of agents on the same tasks go together, and loses horizons that are not finite.
+
+References
+----------
+1. Kwa, T., West, B., Becker, J., et al. (2025). Measuring AI ability to complete long tasks.
+   arXiv:2503.14499. doi:10.48550/arXiv.2503.14499
+2. Carlin, B. P., Gelfand, A. E., & Smith, A. F. M. (1992). Hierarchical Bayesian analysis of
+   changepoint problems. Journal of the Royal Statistical Society C, 41, 389-405.
+   doi:10.2307/2347570
+"""
+
+from math import log
+
+from measurebayes.models.horizon_eiv import TIME_PRIORS, measured
+from measurebayes.models.horizon_logistic import lines_of_agents
+
+PRIORS = {
+    "level": 5.0,  # doublings, standard deviation of a normal around 4 (16 minutes)
+    "rate": 4.0,  # doublings a year, standard deviation of a normal around 0
+    "curvature": 1.0,  # doublings a year^2, scale of a half-normal
+    "log_power": 0.5,  # natural logarithms, sd of a normal around 0 (linear)
+    "gain": 15.0,  # doublings over all dates, scale of a half-normal
+    "duration": 3.0,  # years, median of a log-normal with a spread of 1
+    "log2_horizon_sd": 2.0,  # doublings, scale of a half-normal
+    "log_steepness_mean": 1.0,  # natural logarithms, sd of a normal around 0 (1 logit a doubling)
+    "log_steepness_sd": 0.5,  # natural logarithms, scale of a half-normal
+    "task_sd": 2.0,  # logits, scale of a half-normal
+    **TIME_PRIORS,
+}
+OPTIONS = {
+    "shape": ("linear", "quadratic", "power", "saturating", "piecewise"),
+    "times": ("exact", "latent"),  # human times have no error, or one as in horizon_eiv
+    "slopes": ("agent", "common"),  # each agent has its own slope, or all have one
+}
+A_MONTH = 1 / 12  # years over which a piecewise trend bends
+
+
+def trend_over(pp, priors, shape):
+    d, span = pp.release_years(), pp.release_span()
+    level = pp.normal("level", 4.0, priors["level"])
+    if shape == "saturating":
+        gain = pp.half_normal("gain", priors["gain"])
+        duration = pp.log_normal("duration", log(priors["duration"]), 1.0)
+        gone, whole = ((1.0 - pp.exp(-1.0 / duration * e)) for e in (d + span / 2, span))
+        return level + gain * gone / whole
+    if shape == "piecewise":
+        before, after = (pp.normal(f"rate_{x}", 0.0, priors["rate"]) for x in ("before", "after"))
+        change = pp.deterministic("change", span * (pp.beta("place", 2.0, 2.0) - 0.5))
+        bend = pp.softplus((-change + d) * (1.0 / A_MONTH)) * A_MONTH
+        return level + before * (-change + d) + (after - before) * bend
+    rate = pp.normal("rate", 0.0, priors["rate"])
+    if shape == "quadratic":
+        return level + rate * d + pp.half_normal("curvature", priors["curvature"]) * d**2
+    if shape == "power":
+        power = pp.log_normal("power", 0.0, priors["log_power"])
+        log_years = pp.log(1.0 + d + span / 2)
+        return level + rate * (pp.exp(power * log_years) - 1.0) / power
+    return level + rate * d
+
+
+def model(pp, data, priors=PRIORS, shape="linear", times="exact", slopes="agent"):
+    trend = pp.deterministic("trend", trend_over(pp, priors, shape))
+    origin = pp.normal("length_mean", 4.0, priors["length_mean"]) if times == "latent" else 4.0
+    intercept, slope = lines_of_agents(pp, priors, slopes, trend, origin)
+
+    task_sd = pp.half_normal("task_sd", priors["task_sd"])
+    if times == "latent":
+        log2_minutes, task_effect = measured(pp, priors, origin, slope, task_sd=task_sd)
+    else:
+        log2_minutes = pp.log2_minutes()
+        task_effect = pp.cell(pp.normal("task_effect", 0.0, task_sd, dims="task"))
+    pp.observe_successes(pp.cell(intercept) + pp.cell(slope) * pp.cell(log2_minutes) - task_effect)
