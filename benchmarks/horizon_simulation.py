@@ -20,6 +20,7 @@ import pandas as pd
 import xarray as xr
 
 import measurebayes as mb
+from measurebayes.checks import converged
 from measurebayes.data.build import build_dataset
 
 HERE = Path(__file__).resolve().parent
@@ -136,7 +137,40 @@ def simex(lecture: Lecture) -> pd.DataFrame:
     return mb.simex(lecture.runs, error_sd=lecture.error_sd, replicates=30)
 
 
-ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {"naive": naive, "simex": simex}
+def posterior(model: str, lecture: Lecture) -> pd.DataFrame:
+    """Horizons of a fit: medians of tasks of average difficulty, and 90 % intervals."""
+    fit = mb.fit(model, lecture.runs, seed=1, chains=2, draws=500, progress=False)
+    table = mb.horizon_table(mb.horizons(fit, [0.5, 0.8])).pivot(index="agent", columns="success")
+    columns = {
+        "horizon_50": table["median", 0.5],
+        "horizon_80": table["median", 0.8],
+        "horizon_50_low": table["low", 0.5],
+        "horizon_50_high": table["high", 0.5],
+    }
+    if "timing_sd" in fit["posterior"]:
+        columns["timing_sd"] = float(fit["posterior"]["timing_sd"].mean())
+    return pd.DataFrame(columns).assign(converged=converged(fit)).reset_index()
+
+
+def exact(lecture: Lecture) -> pd.DataFrame:
+    """Bayesian, times as exact."""
+    return posterior("horizon_task", lecture)
+
+
+def eiv(lecture: Lecture) -> pd.DataFrame:
+    """Bayesian, times with an error whose size the timed attempts tell."""
+    return posterior("horizon_eiv", lecture)
+
+
+ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {
+    "naive": naive,
+    "simex": simex,
+    "horizon_task": exact,
+    "horizon_eiv": eiv,
+}
+
+
+EXTRAS = ("timing_sd", "converged")  # of a fit
 
 
 def row(lecture: Lecture, arm: str, replication: int) -> dict[str, float | int | str]:
@@ -151,6 +185,7 @@ def row(lecture: Lecture, arm: str, replication: int) -> dict[str, float | int |
         if "horizon_50_low" in agent:
             inside = agent["horizon_50_low"] <= true <= agent["horizon_50_high"]
             found[f"covered_{hours}h"] = int(inside)
+    found |= {name: float(table[name].iloc[0]) for name in EXTRAS if name in table}
     return found
 
 
@@ -159,6 +194,7 @@ def summary(rows: list[dict[str, float | int | str]]) -> pd.DataFrame:
     parts = {}
     for arm, table in pd.DataFrame(rows).groupby("arm", sort=False):
         parts[arm] = {"replications": len(table)}
+        parts[arm] |= {name: table[name].mean() for name in EXTRAS if name in table}
         for hours in HOURS:
             times = table[f"times_{hours}h"]
             parts[arm] |= {

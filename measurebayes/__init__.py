@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from measurebayes.checks import calibrate, check
     from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.checks.conjoint import conjoint_table
-    from measurebayes.classical.horizons import classical_horizons, inversions, slope_test
+    from measurebayes.classical.horizons import classical_horizons, slope_test
     from measurebayes.classical.simex import simex
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
     from measurebayes.data import concat, join, lint, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
+    from measurebayes.estimands.horizons import horizon_table, horizons, inversions
     from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.inference import fit
     from measurebayes.inference.results import open_fit as open  # noqa: A004
@@ -66,7 +67,9 @@ _PUBLIC = {
     "compare": ("measurebayes.compare", "compare"),
     "additivity": ("measurebayes.compare.additivity", "additivity"),
     "classical_horizons": ("measurebayes.classical.horizons", "classical_horizons"),
-    "inversions": ("measurebayes.classical.horizons", "inversions"),
+    "inversions": ("measurebayes.estimands.horizons", "inversions"),
+    "horizon_table": ("measurebayes.estimands.horizons", "horizon_table"),
+    "horizons": ("measurebayes.estimands.horizons", "horizons"),
     "compare_suites": ("measurebayes.estimands.suites", "compare_suites"),
     "under_rules": ("measurebayes.estimands.suites", "under_rules"),
     "simex": ("measurebayes.classical.simex", "simex"),
@@ -99,6 +102,8 @@ __all__ = [
     "describe",
     "fit",
     "get_model",
+    "horizon_table",
+    "horizons",
     "inversions",
     "item_parameters",
     "join",
