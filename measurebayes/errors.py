@@ -70,10 +70,15 @@ class CheckpointError(MeasureBayesError):
 
 def shown(value: object) -> str:
     """Show a value from a user's file: quoted, escaped and cut to a bounded length."""
-    text = repr(value) if isinstance(value, str) else str(value)
-    if len(text) > MAX_VALUE_CHARACTERS:
-        return text[: MAX_VALUE_CHARACTERS - 3] + "..."
-    return text
+    return cut(repr(value) if isinstance(value, str) else str(value))
+
+
+def cut(text: str) -> str:
+    """Cut a text in its middle: labels of one suite often differ at their ends alone."""
+    if len(text) <= MAX_VALUE_CHARACTERS:
+        return text
+    end = (MAX_VALUE_CHARACTERS - 3) // 2
+    return f"{text[: MAX_VALUE_CHARACTERS - 3 - end]}...{text[-end:]}"
 
 
 def listed(values: Iterable[object], limit: int = MAX_LISTED) -> str:
@@ -84,11 +89,11 @@ def listed(values: Iterable[object], limit: int = MAX_LISTED) -> str:
     return f"{text} and {left_out} more" if left_out > 0 else text
 
 
-def near(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+def near(name: str, known: Iterable[str], limit: int = 3, cutoff: float = 0.6) -> list[str]:
     """Names in `known` that `name` may have been meant to be, nearest first."""
     # The length cut keeps the quadratic comparison away from absurdly long names.
     candidates = {str(item).casefold(): str(item) for item in known if len(str(item)) <= 200}
-    found = difflib.get_close_matches(name[:200].casefold(), candidates, n=limit, cutoff=0.6)
+    found = difflib.get_close_matches(name[:200].casefold(), candidates, n=limit, cutoff=cutoff)
     return [candidates[item] for item in found]
 
 

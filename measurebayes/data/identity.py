@@ -16,13 +16,7 @@ import numpy as np
 import pandas as pd
 
 from measurebayes.data.schema import STATUSES
-from measurebayes.errors import (
-    MAX_VALUE_CHARACTERS,
-    InputError,
-    did_you_mean,
-    listed,
-    shown,
-)
+from measurebayes.errors import InputError, cut, did_you_mean, listed, shown
 
 if TYPE_CHECKING:
     from measurebayes.data.runs import Run
@@ -194,16 +188,18 @@ class Records:
     ) -> InputError:
         said = []
         for at, codes in list(suites.items())[:_LISTED]:
-            each = [f"{_cut(names[c]) or '(unnamed)'} ({present[at, c]} records)" for c in codes]
+            each = [f"{cut(names[c]) or '(unnamed)'} ({present[at, c]} records)" for c in codes]
             said.append(f"{shown(self._suites[at])} has {', '.join(each)}")
         more = f"; and {len(suites) - _LISTED} more suites" if len(suites) > _LISTED else ""
         example = names[next(iter(suites.values()))[0]]
+        plain = [suite for at, suite in enumerate(self._suites) if at not in suites]
+        other = f", or suite={plain[0]!r} to leave this suite out" if plain else ""
         return InputError(
             f"records of one suite have more than one {kind}: {'; '.join(said)}{more}",
             where=self.name,
             expected=f"one {kind} for each suite: two scores of an answer aren't two attempts",
             remedy=f"{kind}={shown(example)} (or another of them), {kind}='all' to keep them apart "
-            f"as different tasks{', or suite=... for other suites' * (len(self._suites) > 1)}",
+            f"as different tasks{other}",
         )
 
     def task_labels(
@@ -302,7 +298,7 @@ class Records:
     def _open_runs(self, names: np.ndarray, runs_of: Mapping[int, list[int]]) -> InputError:
         size = len(self._suites)
         said = [
-            f"{_cut(names[at // size])} ({len(found)} runs at {_cut(self._suites[at % size])})"
+            f"{cut(names[at // size])} ({len(found)} runs at {cut(self._suites[at % size])})"
             for at, found in runs_of.items()
         ]
         rest = f" and {len(said) - _LISTED} more" if len(said) > _LISTED else ""
@@ -327,14 +323,9 @@ class Records:
                 f"it can't be told which run is the latest: {listed(places)}",
                 where=self.name,
                 expected="a time of creation for each run, all different",
-                remedy="runs='all', or leave the other runs out",
+                remedy="runs='all', or tell their times (in a hub's table: the column created)",
             )
         return latest[0]
-
-
-def _cut(name: str) -> str:
-    """Give a name for a message, at most as long as `shown` would."""
-    return name if len(name) <= MAX_VALUE_CHARACTERS else f"{name[: MAX_VALUE_CHARACTERS - 3]}..."
 
 
 def _agent_label(settings: Mapping[str, str], names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +54,24 @@ def truth(value: Any, name: str) -> bool:
     )
 
 
-def name_list(value: Any) -> list[str]:
-    """Parse an option that lists names; a command line gives them with commas between."""
+def name_list(value: Any, known: Container[str] = ()) -> list[str]:
+    """Parse an option that lists names; a command line gives them with commas between.
+
+    Names in `known` may hold commas themselves, as HELM's suites do.
+    """
     if value is None:
         return []
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    return [str(name) for name in value]
+    if not isinstance(value, str):
+        return [str(name) for name in value]
+    parts, names = value.split(","), []
+    while parts:
+        for end in range(len(parts), 0, -1):
+            name = ",".join(parts[:end]).strip()
+            if end == 1 or name in known:
+                break
+        parts = parts[end:]
+        names += [name] if name else []
+    return names
 
 
 def delimiter_of(options: Mapping[str, Any]) -> str:

@@ -163,7 +163,7 @@ class _Collected:
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name
         self.options = options
-        self.suites = name_list(options["suite"])
+        self.suite = options["suite"]
         self.strip = truth(options["strip"], "strip")
         self.tasks, self.values = _Codes(), _Codes()
         self.scorers, self.filters = _Codes(), _Codes()
@@ -177,7 +177,7 @@ class _Collected:
 
     def add(self, run: Run) -> None:
         size = len(run.records["task"])
-        if self.suites and run.suite not in self.suites:
+        if self.suite and run.suite not in name_list(self.suite, (run.suite,)):
             self.passed_over[run.suite] = self.passed_over.get(run.suite, 0) + size
             return
         blank = np.zeros(size, dtype=np.int64)
@@ -220,7 +220,7 @@ class _Collected:
         if self.passed_over:
             self.dropped["other suites"] = sum(self.passed_over.values())
         known = {*self.passed_over, *(run.suite for run in self.headers)}
-        if unknown := [suite for suite in self.suites if suite not in known]:
+        if unknown := [name for name in name_list(self.suite, known) if name not in known]:
             raise InputError(
                 f"no record is of the suite {listed(unknown)}",
                 where=f"{self.name}, option suite",

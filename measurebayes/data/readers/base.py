@@ -19,7 +19,7 @@ from measurebayes.data.options import (
 )
 from measurebayes.data.problems import problem
 from measurebayes.data.source import Source
-from measurebayes.errors import InputError, did_you_mean, listed, shown
+from measurebayes.errors import InputError, did_you_mean, listed, near, shown
 
 __all__ = [
     "COLUMNS",
@@ -123,7 +123,12 @@ def check_table(source: Source) -> None:
 
 
 def check_unread(
-    header: str, unread: list[str], known: Sequence[str], names: Mapping[str, str], ignored: Any
+    header: str,
+    unread: list[str],
+    known: Sequence[str],
+    names: Mapping[str, str],
+    ignored: Any,
+    use: str = "",
 ) -> None:
     """Raise InputError where columns are neither known to the reader nor to be ignored.
 
@@ -141,16 +146,23 @@ def check_unread(
         What `mapped_names` gave.
     ignored : collection of str
         The option `ignore`; "*" lets all pass.
+    use : str
+        What else the reader can do with columns of other names; {names} stands for theirs.
     """
     unknown = [] if "*" in ignored else [name for name in unread if name not in ignored]
     if unknown:
         open_names = [name for name in known if name not in names]
-        hint = did_you_mean(unknown[0], open_names)
+        meant = [(name, near(name, open_names, 1, 0.7)) for name in unknown]
+        remedies = [f"{shown(name)} may be {shown(found[0])}" for name, found in meant if found][:3]
+        if len(unknown) == 1 and remedies:
+            remedies = [did_you_mean(unknown[0], open_names)]
+        remedies += [f"leave them unread: ignore={','.join(unknown)!r} (or '*')"]
+        remedies += [use.format(names=",".join(unknown))] if use else []
         error = InputError(
             f"the table has unknown columns: {listed(unknown, 12)}",
             where=header,
             expected=f"columns among: {', '.join(known)}",
-            remedy=f"{hint} leave them unread: ignore={','.join(unknown)!r} (or '*')".strip(),
+            remedy="; ".join(remedies),
             code="T202",
         )
         problem(error)

@@ -68,7 +68,7 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
     check_table(source)
     check_unique_names(source)
     names = mapped_names(source, _KNOWN, options["columns"])
-    settings = name_list(options["settings"])
+    settings = name_list(options["settings"], source.names)
     _check_columns(source, names, settings, options)
     names |= {f"setting {name}": name for name in settings}
     if family := _family(source, options["family"]):
@@ -102,7 +102,9 @@ def _check_columns(
         )
     used = {*names.values(), *settings, _family(source, options["family"])}
     unread = [name for name in source.names if name not in used]
-    check_unread(header, unread, _KNOWN, names, name_list(options["ignore"]))
+    ignored = name_list(options["ignore"], source.names)
+    use = "settings={names!r} where they set agents apart"
+    check_unread(header, unread, _KNOWN, names, ignored, use)
 
 
 def _family(source: Source, option: Any) -> str:

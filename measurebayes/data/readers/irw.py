@@ -107,7 +107,15 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
             or f"name them: columns={{{lacking[0]!r}: 'ITS NAME'}}",
         )
     unread = [n for n in source.names if n not in names.values() and not n.startswith(_PREFIXES)]
-    check_unread(f"{source.name}, header", unread, _KNOWN, names, name_list(options["ignore"]))
+    ignored = name_list(options["ignore"], source.names)
+    check_unread(
+        f"{source.name}, header",
+        unread,
+        _KNOWN,
+        names,
+        ignored,
+        "properties of persons have names that begin with cov_, of items with itemcov_",
+    )
     _check_family(source, names)
     covariates = _covariates(source, options["covariates"])
     parts = {key: _parts(source, names, options[key], key) for key in ("agent_from", "task_from")}
@@ -145,7 +153,7 @@ def _check_family(source: Source, names: Mapping[str, str]) -> None:
 
 def _covariates(source: Source, option: Any) -> list[str]:
     offered = [name for name in source.names if name.startswith(("cov_", "itemcov_"))]
-    chosen = name_list(option)
+    chosen = name_list(option, offered)
     if chosen == ["*"]:
         return offered
     if unknown := [name for name in chosen if name not in offered]:

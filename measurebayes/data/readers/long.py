@@ -114,7 +114,7 @@ def _check_columns(source: Source, names: Mapping[str, str], ignore: Any) -> Non
             expected="either success (one row an attempt) or successes and attempts (k of n)",
             remedy="remove one of them, or map another column to it with the option columns",
         )
-    check_unread(header, unread, _KNOWN, names, name_list(ignore))
+    check_unread(header, unread, _KNOWN, names, name_list(ignore, source.names))
 
 
 class _Records:

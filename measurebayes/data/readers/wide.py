@@ -83,7 +83,7 @@ def read(source: Source, options: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _columns(source: Source, options: Mapping[str, Any]) -> list[str]:
-    ignored = name_list(options["ignore"])
+    ignored = name_list(options["ignore"], source.names)
     asked = [*ignored, *([options["agent"]] if options["agent"] else [])]
     for name in asked:
         if name not in source.names:
