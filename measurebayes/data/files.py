@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import IO
 
 from measurebayes.data import archive, jsontext
+from measurebayes.data.lines import MAX_LINE
 from measurebayes.data.problems import problem
 from measurebayes.errors import InputError, shown
 
 SUFFIXES = (".eval", ".json", ".jsonl", ".json.gz", ".jsonl.gz")
 HEAD_BYTES = 1 << 20
 MAX_DOCUMENT = 2048 << 20  # a file that is parsed as a whole
-MAX_LINE = 256 << 20
 MAX_FILES = 200_000
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _GZIP = b"\x1f\x8b"

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from measurebayes.data.source import Source
 
 BOM = b"\xef\xbb\xbf"
+MAX_LINE = 256 << 20  # bytes of a line of JSON
+_OPENING = re.compile(r'(?:^(?:\xef\xbb\xbf)?|[^\w\s"]|\t)"')
+_CLOSING = re.compile(r'(?:""|[^"])*+"')
 
 
 @contextlib.contextmanager
@@ -67,33 +71,49 @@ def refuse_not_utf8(path: Path, compressed: bool) -> None:
 def line_of_row(path: Path, compressed: bool, row: int) -> int:
     """Line number (from 1) of a CSV file's row (from 0, the header not counted).
 
-    Blank lines are no rows; lines end in any of the three usual ways.
+    Blank lines are no rows; lines end in any of the three usual ways, and quoted text may go over
+    several.
     """
     if is_noting():  # many places of one file are asked for
         changed = path.stat()
         lines = _lines_of_rows(path, compressed, changed.st_mtime_ns, changed.st_size)
         return int(lines[min(row + 1, len(lines) - 1)])
     last = 0
-    for last, line in _numbered_lines(path, compressed):  # noqa: B007 - used after the loop
-        row -= line != "\n"
+    for last in _starts_of_rows(path, compressed):  # noqa: B007 - used after the loop
+        row -= 1
         if row < -1:
             break
     return last
 
 
-def _numbered_lines(path: Path, compressed: bool) -> Iterator[tuple[int, str]]:
+def _starts_of_rows(path: Path, compressed: bool) -> Iterator[int]:
+    """Yield the line on which each row begins, that of the header first."""
     with (
         opened(path, compressed) as file,
         io.TextIOWrapper(file, encoding="latin-1", newline=None) as text,
     ):
-        yield from enumerate(text, start=1)
+        inside = False  # a quoted text that began on an earlier line
+        for number, line in enumerate(text, start=1):
+            if not inside and line != "\n":
+                yield number
+            if '"' in line:
+                inside = _ends_inside_quotes(line, inside)
+
+
+def _ends_inside_quotes(line: str, inside: bool) -> bool:
+    """Tell whether a quoted text goes on behind this line; quotes begin one after a delimiter."""
+    at = 0
+    while True:
+        found = _CLOSING.match(line, at) if inside else _OPENING.search(line, at)
+        if found is None:
+            return inside
+        at, inside = found.end(), not inside
 
 
 @lru_cache(maxsize=1)
 def _lines_of_rows(path: Path, compressed: bool, changed: int, size: int) -> np.ndarray:
     """Line numbers of the header and of each row, (1 + row,)."""
-    lines = (number for number, line in _numbered_lines(path, compressed) if line != "\n")
-    return np.fromiter(lines, dtype=np.int64)
+    return np.fromiter(_starts_of_rows(path, compressed), dtype=np.int64)
 
 
 def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -105,7 +125,15 @@ def json_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         Where a line is not one JSON object, with its number.
     """
     with opened(source.file, source.compressed) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
+            if len(line) == MAX_LINE:
+                raise InputError(
+                    f"the line is longer than {MAX_LINE >> 20} MiB",
+                    where=f"{source.name}, line {number}",
+                    expected="one JSON object a line",
+                    remedy="leave this file out: it is damaged, or made to fill memory",
+                    code="F108",
+                )
             if number == 1:
                 line = line.removeprefix(BOM)
             if line.strip():

@@ -98,7 +98,10 @@ def _csv_batches(source: Source, names: list[str], delimiter: str) -> Iterator[B
             stream,
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=delimiter, invalid_row_handler=broken.keep if is_noting() else None
+                delimiter=delimiter,
+                # else a block that ends inside a quoted text is cut there, and read wrongly
+                newlines_in_values=True,
+                invalid_row_handler=broken.keep if is_noting() else None,
             ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, text),
@@ -265,6 +268,14 @@ def _explained(source: Source, message: str) -> InputError:
         line = line_of_row(source.file, source.compressed, int(found[1]) - 2)
         where += f", line {line}"
         message = message[found.end() :]
+    if "straddling" in message:
+        return InputError(
+            f"a row is longer than {_BLOCK_BYTES >> 20} MiB",
+            where=where,
+            expected="shorter rows; text with commas or line ends in quotes, each of them closed",
+            remedy="close the quote that was left open, or leave long texts out of the table",
+            code="F105",
+        )
     return _broken_csv(message, where)
 
 
