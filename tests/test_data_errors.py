@@ -46,7 +46,7 @@ CASES = {
         LONG.replace("agent,task", "model,item"),
         "t.csv",
         {},
-        ["no column 'agent', 'task'", "'model'", "columns={'agent': 'ITS NAME'"],
+        ["no column 'agent', 'task'", "'model'", "columns={'agent': 'model', 'task': 'item'}"],
     ),
     "unknown column": (
         LONG.replace("attempts\n", "attempts,famly\n")
@@ -148,7 +148,7 @@ CASES = {
     "delimiter": (LONG, "t.csv", {"delimiter": ";;"}, ["delimiter", "one character"]),
     "no reader": (LONG, "t.csv", {"reader": "lng"}, ["no reader 'lng'", "did you mean 'long'?"]),
     "wrong reader": (LONG, "t.csv", {"reader": "metr"}, ["the file is csv"]),
-    "ambiguous": ("a,b\nfoo,bar\n", "t.csv", {}, ["fits no reader", "reader='long'"]),
+    "ambiguous": ("a,b\nfoo,bar\n", "t.csv", {}, ["fits no reader", "columns={'agent': ..."]),
     "unknown JSON": ('{"a": 1}\n', "t.jsonl", {}, ["fits no reader", "reader='metr'"]),
     "wide entry": (
         "id,p,q\na,1,0\nb,1,2\n",

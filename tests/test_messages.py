@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import measurebayes as mb
+from measurebayes.cli import main
+from measurebayes.cli.options import on_command_line
 from measurebayes.errors import InputError, listed, shown
 
 
@@ -91,3 +96,68 @@ def test_a_near_name_says_of_which_column():
         {"agent": ["a"], "task": ["t"], "success": [1], "xyzzy": [1], "famly": ["f"]}
     )
     assert "'famly' may be 'family'" in refused(table)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("model", "item", "score"),
+        ("Model", "question_id", "correct"),
+        ("subject", "task_id", "passed"),
+        ("agent", "task", "is_correct"),
+    ],
+)
+def test_the_remedy_names_columns_of_other_names(tmp_path, names):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{','.join(names)}\na,q1,1\nb,q1,0\n")
+    result = CliRunner().invoke(main, ["data", str(path)])
+    words = re.findall(r"--column (\w+=\w+)", result.stderr)
+    fixed = [word for pair in words for word in ("--column", pair)]
+    assert words
+    assert CliRunner().invoke(main, ["data", str(path), *fixed]).exit_code == 0
+
+
+def test_a_table_of_properties_is_told_from_records(tmp_path):
+    path = tmp_path / "tasks.csv"
+    path.write_text("task_id,family,human_minutes\nt1,f,3\n")
+    assert "tasks='FILE'" in refused(path)
+
+
+def test_a_wide_table_of_counts_says_which_entry(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("who,t1,t2\na,0,4\nb,1,0\n")
+    message = refused(path)
+    assert "'t2'" in message
+    assert "successes, attempts" in message
+
+
+def test_a_folder_with_tables_alone_names_them(tmp_path):
+    (tmp_path / "README").write_text("words")
+    (tmp_path / "results.csv").write_text("agent,task,success\na,t,1\n")
+    assert str(tmp_path / "results.csv") in refused(tmp_path)
+    assert "README" not in refused(tmp_path)
+    (finding,) = mb.lint(tmp_path).findings
+    assert finding.code == "F102"
+
+
+def test_a_folder_with_lines_of_a_table_names_file_and_reader(tmp_path):
+    lines = tmp_path / "answers.jsonl"
+    lines.write_text('{"subject_id": "a", "responses": {"q": 1}}\n')
+    message = refused(tmp_path)
+    assert f"'{lines}' (pyirt)" in message
+    assert "reader='inspect'" not in message
+
+
+def test_logs_of_several_formats_are_read_one_by_one(tmp_path):
+    (tmp_path / "a.json").write_text('{"results": {}, "configs": {}}')
+    (tmp_path / "b.json").write_text('{"name": "n", "adapter_spec": {}}')
+    message = refused(tmp_path)
+    assert "several formats" in message
+    assert "reader='lm_eval' or reader='helm'" in message
+    assert "measurebayes concat puts" in on_command_line(message)
+
+
+def test_a_mapping_does_not_change_the_format():
+    message = refused(SUITES, columns={"reasoning_effort": "scorer"})
+    assert "no column 'reasoning_effort'" in message
+    assert "item_id" in message  # the names of a hub, not of a long table

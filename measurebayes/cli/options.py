@@ -128,7 +128,7 @@ def reader_options(command: AnyCommand) -> AnyCommand:
         joins: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        reading: dict[str, Any] = dict(named_values(options, "--option", "missing=drop"))
+        reading: dict[str, Any] = dict(named_values(options, "--option", "scorer=exact_match"))
         if reader is not None:
             reading["reader"] = reader
         if policy is not None:
@@ -237,6 +237,7 @@ def as_options() -> Iterator[None]:
 
 # Reader options as messages write them: missing='drop', columns={'agent': 'model'}.
 _KEYWORD = re.compile(r"\b([a-z_]+)='([^']*)'")
+_CONCAT = re.compile(r"\bmeasurebayes\.concat\b")
 _JOINS = ("tasks", "agents", "families", "family")
 _COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
 
@@ -261,7 +262,8 @@ def on_command_line(remedy: str) -> str:
         pairs = re.findall(r"'?(\w+)'?\s*[:=]\s*('[^']*'|[\w.]+)", found[1] or found[2])
         return " ".join("--column " + shlex.quote(f"{n}={v.strip(chr(39))}") for n, v in pairs)
 
-    return _COLUMNS.sub(column, _KEYWORD.sub(option, remedy))
+    text = _COLUMNS.sub(column, _KEYWORD.sub(option, remedy))
+    return _CONCAT.sub("measurebayes concat", text)
 
 
 def named_values(words: Sequence[str], option: str, example: str) -> dict[str, str]:

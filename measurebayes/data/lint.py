@@ -41,7 +41,8 @@ _USAGE = re.compile(r"\b(options?|arguments?)\b")
 # Code of an error that has none, by the module that raised it
 _BY_MODULE = {
     "archive": "F108", "jsontext": "F105", "files": "F105", "source": "F105", "tables": "F105",
-    "logs": "F105", "load": "F107", "scores": "V304", "statuses": "S501", "identity": "I406",
+    "logs": "F105", "load": "F107", "unrecognised": "F107", "scores": "V304", "statuses": "S501",
+    "identity": "I406",
     "inspect_log": "F105", "inspect_files": "F105", "lm_eval": "F105", "helm": "F105",
     "every_eval_ever": "F105", "metr_yaml": "F105", "yamltext": "F105", "runs": "F102",
     "values": "V302", "covariates": "V302", "join": "J703", "schema": "R901", "build": "R901",

@@ -19,14 +19,12 @@ from measurebayes.data.readers.base import delimiter_of, parsed_mapping
 from measurebayes.data.schema import validate
 from measurebayes.data.source import Source, file_source, frame_source
 from measurebayes.data.store import open_saved
+from measurebayes.data.unrecognised import unrecognised
 from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 if TYPE_CHECKING:
     Loadable = str | os.PathLike[str] | pd.DataFrame | xr.Dataset
 
-_TABLES = ("long", "wide")
-_LOGS = ("inspect", "lm_eval", "helm", "every_eval_ever")
-_FITTING = {"jsonl": ("metr", "pyirt", *_LOGS), "logs": _LOGS, "yaml": ("metr_yaml",)}
 _PROVENANCE = ("title", "source", "licence", "citation")
 
 
@@ -150,42 +148,26 @@ def _named(reader: str) -> Reader:
 
 
 def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
-    found = [reader for reader in READERS.values() if reader.recognises(source)]
+    fitting = [reader for reader in READERS.values() if reader.recognises(source)]
     # A mapping of names says what is meant: readers without those columns don't.
     mapped = set(parsed_mapping(options.get("columns")))
     found = [
         reader
-        for reader in found
+        for reader in fitting
         if "columns" not in {option.name for option in reader.options}
         or mapped <= {column.name for column in reader.columns}
     ]
+    if not found and not mapped <= {column.name for column in READERS["long"].columns}:
+        found = fitting  # the mapping has a name that is nowhere known: its reader says so
     if len(found) == 1:
         return found[0]
     # A header with some of a long table's names, or with a mapping of names, is meant as one; its
     # reader says best what is missing.
     long_names = {"task", "success", "successes", "attempts"} & set(source.names)
-    if source.kind not in _FITTING and not found and ("columns" in options or long_names):
+    is_table = source.kind in ("csv", "parquet", "frame")
+    if is_table and not found and ("columns" in options or long_names):
         return READERS["long"]
-    fitting = tuple(name for name in _FITTING.get(source.kind, _TABLES) if name in READERS)
-    what = "columns" if fitting == _TABLES else "keys"
-    raise InputError(
-        "the format can't be told from the content: "
-        + (f"it fits {' and '.join(r.name for r in found)}" if found else "it fits no reader"),
-        where=f"{source.name}, {what}: {listed(source.names or _keys(source), 8)}",
-        expected=" or ".join(f"{READERS[name].title} ({name})" for name in fitting),
-        remedy=" or ".join(f"reader={r.name!r}" for r in found)
-        or " or ".join(f"reader={name!r}" for name in fitting)
-        + (
-            "; other names of columns: columns={'agent': ..., 'task': ..., 'success': ...}"
-            if "long" in fitting
-            else ""
-        ),
-    )
-
-
-def _keys(source: Source) -> list[str]:
-    """Keys in the JSON files of a folder, for a message."""
-    return sorted(frozenset().union(*(file.keys for file in source.files[:20])))
+    raise unrecognised(source, found)
 
 
 def _attributes(source: Source, reader: Reader, about: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from measurebayes.data.files import (
     single,
 )
 from measurebayes.data.lines import BOM, json_lines, opened, refuse_not_utf8
-from measurebayes.errors import InputError, listed
+from measurebayes.errors import MAX_LISTED, InputError, listed
 
 _HEAD_BYTES = 1 << 20
 _HEAD_ROWS = 20
@@ -32,6 +32,7 @@ _GZIP = b"\x1f\x8b"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _KEYS_IN_ARRAY = {"instance_id", "stats"}  # HELM's per_instance_stats.json
+_OF_TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".nc")
 _YAML = re.compile(rb"^agents:\s*$", re.MULTILINE)  # METR's results by task
 
 
@@ -196,7 +197,8 @@ def _logs(path: Path, files: list[LogFile]) -> Source:
             "there is no log in it",
             where=str(path),
             expected=f"files of logs: {', '.join(SUFFIXES)}",
-            remedy=_example_inside(path),
+            remedy=tables_inside(path) or f"name a file{_other_files(path)}",
+            code="F102",
         )
     return Source(str(path), "logs", path, files=files)
 
@@ -244,12 +246,21 @@ def near_paths(path: Path) -> str:
     return f"bundled data sets: {listed(bundled_names())}; or give the path of a file"
 
 
-def _example_inside(folder: Path) -> str:
+def _other_files(folder: Path) -> str:
     with contextlib.suppress(OSError):
-        inside = sorted(str(item) for item in folder.iterdir() if item.is_file())
-        if inside:
-            return f"name a file in it, for example {inside[0]!r}"
-    return "name a file"
+        if inside := sorted(item.name for item in folder.iterdir() if item.is_file()):
+            return f"; these are no logs by their names: {listed(inside)}"
+    return ""
+
+
+def tables_inside(folder: Path) -> str:
+    """Words that name the tables and saved data in a folder; "" where there are none."""
+    inside: list[Path] = []
+    with contextlib.suppress(OSError):
+        inside = sorted(item for item in folder.iterdir() if item.name.endswith(_OF_TABLES))
+    named = " or ".join(repr(str(item)) for item in inside[:MAX_LISTED])
+    more = f" or one of {len(inside) - MAX_LISTED} more" if len(inside) > MAX_LISTED else ""
+    return f"a table is read by its own name: {named}{more}" if inside else ""
 
 
 def _csv_head(

@@ -32,6 +32,7 @@ __all__ = [
     "check_unread",
     "delimiter_of",
     "mapped_names",
+    "meant",
     "name_list",
     "truth",
 ]
@@ -111,6 +112,25 @@ class Reader:
         return {name: given.get(name, option.default) for name, option in options.items()}
 
 
+# Other names that tables give to columns of a long one; they are suggested, never guessed.
+_SYNONYMS = {
+    "agent": ("model", "model_name", "model_id", "system", "subject", "subject_id", "llm"),
+    "task": ("task_id", "task_name", "item", "item_id", "question", "question_id", "problem_id",
+             "sample_id", "instance_id", "doc_id", "example_id"),
+    "success": ("correct", "is_correct", "score", "passed", "solved", "resolved", "outcome",
+                "score_binarized", "result"),
+    "successes": ("n_correct", "num_correct", "passes", "solved"),
+    "attempts": ("trials", "total", "runs", "n_attempts"),
+}  # fmt: skip
+
+
+def meant(name: str, columns: Sequence[str]) -> str:
+    """Column of a file that may be meant by a name of a long table; "" where none is."""
+    plain = {column.strip().casefold().replace(" ", "_"): column for column in columns}
+    found = [plain[word] for word in (name, *_SYNONYMS.get(name, ())) if word in plain]
+    return (found or near(name, columns, 1, 0.7) or [""])[0]
+
+
 def check_table(source: Source) -> None:
     """Raise InputError where the source is no table."""
     if source.kind not in ("csv", "parquet", "frame"):
@@ -152,8 +172,8 @@ def check_unread(
     unknown = [] if "*" in ignored else [name for name in unread if name not in ignored]
     if unknown:
         open_names = [name for name in known if name not in names]
-        meant = [(name, near(name, open_names, 1, 0.7)) for name in unknown]
-        remedies = [f"{shown(name)} may be {shown(found[0])}" for name, found in meant if found][:3]
+        like = [(name, near(name, open_names, 1, 0.7)) for name in unknown]
+        remedies = [f"{shown(name)} may be {shown(found[0])}" for name, found in like if found][:3]
         if len(unknown) == 1 and remedies:
             remedies = [did_you_mean(unknown[0], open_names)]
         remedies += [f"leave them unread: ignore={','.join(unknown)!r} (or '*')"]
@@ -197,7 +217,8 @@ def mapped_names(source: Source, known: Sequence[str], mapping: Any) -> dict[str
                 f"the reader has no column {shown(name)}",
                 where="option columns",
                 expected=f"names among: {', '.join(known)}",
-                remedy=did_you_mean(name, known) or "columns={'agent': 'name in the file', ...}",
+                remedy=did_you_mean(name, known)
+                or "a name of the format stands before the column's",
             )
         if column not in source.names:
             raise InputError(

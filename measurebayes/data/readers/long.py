@@ -23,6 +23,7 @@ from measurebayes.data.readers.base import (
     check_unread,
     delimiter_of,
     mapped_names,
+    meant,
     name_list,
     truth,
 )
@@ -31,7 +32,7 @@ from measurebayes.data.source import Source
 from measurebayes.data.statuses import POLICY, SCORED, StatusCounts, status_code
 from measurebayes.data.tables import Batch, check_unique_names, read_batches
 from measurebayes.data.values import MISSING, Labels
-from measurebayes.errors import InputError, listed, near, shown
+from measurebayes.errors import InputError, listed, shown
 
 TABLE = (
     Column("agent", "yes", "label of the agent: a model, a person, a system"),
@@ -97,8 +98,9 @@ def _check_columns(source: Source, names: Mapping[str, str], ignore: Any) -> Non
     wanted += ["successes", "attempts"] if has_counts and not has_outcome else ["success"]
     lacking = [name for name in wanted if name not in names]
     if lacking:
-        guesses = [f"{name} may be {shown(g)}" for name in lacking for g in near(name, unread, 1)]
-        mapping = ", ".join(f"{name!r}: 'ITS NAME'" for name in lacking)
+        given = {name: meant(name, unread) for name in lacking}
+        guesses = [f"{name} may be {shown(guess)}" for name, guess in given.items() if guess]
+        mapping = ", ".join(f"{name!r}: {given[name] or 'ITS NAME'!r}" for name in lacking)
         either = "" if has_counts or has_outcome else " (or successes and attempts)"
         raise InputError(
             f"the table has no column {listed(lacking)}{either}",
