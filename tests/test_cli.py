@@ -41,6 +41,7 @@ COMMANDS = {
     *("data", "load", "lint", "models", "describe", "verify", "copy", "fit", "check", "compare"),
     *(
         "concat",
+        "formats",
         "score",
         "calibrate",
         "report",

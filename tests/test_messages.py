@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import measurebayes as mb
+from measurebayes import data
 from measurebayes.cli import main
 from measurebayes.cli.options import on_command_line
 from measurebayes.errors import InputError, listed, shown
@@ -161,3 +163,39 @@ def test_a_mapping_does_not_change_the_format():
     message = refused(SUITES, columns={"reasoning_effort": "scorer"})
     assert "no column 'reasoning_effort'" in message
     assert "item_id" in message  # the names of a hub, not of a long table
+
+
+def command(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_formats_has_every_field_and_option_of_a_reader():
+    assert set(re.findall(r"^\w+", command("formats").stdout, re.MULTILINE)) >= set(data.READERS)
+    for reader in data.READERS.values():
+        text = command("formats", reader.name).stdout
+        told = json.loads(command("formats", reader.name, "--json").stdout)
+        assert [field["name"] for field in told["fields"]] == [c.name for c in reader.columns]
+        for option in reader.options:
+            assert option.meaning in text
+            assert option.name.removesuffix("s") in text
+    wrong = command("formats", "inspekt")
+    assert (wrong.exit_code, "did you mean 'inspect'?" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["data", "load", "lint", "fit", "analyse"])
+def test_options_of_readers_are_told_how_they_are_written(name):
+    result = command(name, "x.csv", "--without-scores", "leave_out")
+    assert result.exit_code == 2
+    assert "--option without_scores=VALUE" in result.stderr
+    assert "--option" not in command("models", "--scorer", "x").stderr
+
+
+def test_a_pattern_without_quotes_is_told():
+    result = command("data", "a.eval", "b.eval")
+    assert result.exit_code == 2
+    assert "in quotes" in result.stderr
+
+
+def test_examples_in_messages_name_options_that_exist():
+    example = command("data", "x.csv", "--option", "scorer").stderr.rpartition("--option ")[2]
+    assert example.partition("=")[0] in {o.name for r in data.READERS.values() for o in r.options}

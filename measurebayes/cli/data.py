@@ -1,4 +1,4 @@
-"""Commands about data: data, load, concat."""
+"""Commands about data: data, load, concat, formats."""
 
 from __future__ import annotations
 
@@ -101,6 +101,60 @@ def concat(
     say(f"wrote {output}")
 
 
+@click.command(cls=Command)
+@click.argument("name", required=False)
+@json_option
+def formats(name: str | None, as_json: bool) -> None:
+    """The formats of records that can be read; of NAME its fields and options.
+
+    A field of another name is given by --column FIELD=ITS_NAME, an option by --option NAME=VALUE.
+    """
+    from measurebayes.data import READERS
+    from measurebayes.errors import InputError, did_you_mean
+
+    if name is None:
+        rows = [{"format": reader.name, "title": reader.title} for reader in READERS.values()]
+        if as_json:
+            print_json(rows)
+        else:
+            print_table(rows)
+        return
+    if name not in READERS:
+        raise InputError(
+            f"there is no format {name!r}",
+            where="the command line",
+            expected=f"one of: {', '.join(READERS)}",
+            remedy=did_you_mean(name, READERS) or "measurebayes formats",
+        )
+    reader = READERS[name]
+    fields = [vars(column) for column in reader.columns]
+    options = [
+        {"option": o.name, "default": o.default, "meaning": o.meaning, "choices": list(o.choices)}
+        for o in reader.options
+    ]
+    if as_json:
+        print_json({"format": name, "title": reader.title, "fields": fields, "options": options})
+        return
+    click.echo(f"{name}: {reader.title}\n")
+    print_table([{"field": f.pop("name"), **f} for f in map(dict, fields)], "Fields")
+    click.echo()
+    written = {"policy": "--policy", "columns": "--column"}
+    rows = [
+        {
+            "option": written.get(option["option"], f"--option {option['option']}="),
+            "default": option["default"],
+            "choices": " or ".join(option["choices"]),
+            "meaning": option["meaning"],
+        }
+        for option in options
+    ]
+    print_table(rows, "Options")
+    click.echo(
+        "\nFor every format: --join tasks=FILE, agents=FILE, families=FILE or family=prefix:/, and "
+        "--option name=,\ntitle=, source=, licence= or citation=, which are stored with the data."
+    )
+
+
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Print what `measurebayes.data.summarise` found."""
     from measurebayes.data.summary import status_rows, status_words
@@ -123,4 +177,4 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         )
 
 
-COMMANDS = [data_command, load, concat]
+COMMANDS = [data_command, load, concat, formats]

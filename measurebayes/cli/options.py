@@ -37,8 +37,19 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse after repeating the option's name before each of its values."""
         names = {n for p in self.params if isinstance(p, Several) for n in p.opts}
+        read = any(p.name == "reader" for p in self.params)  # the command reads records
         try:
             return super().parse_args(ctx, repeat_names(args, names))
+        except click.NoSuchOption as error:
+            word = error.option_name.lstrip("-").replace("-", "_")
+            if read and word in _options_of_readers():
+                raise click.UsageError(
+                    f"No such option {error.option_name!r}; options of readers are written "
+                    f"--option {word}=VALUE; some have a name of their own: --policy, --column, "
+                    "--join.",
+                    ctx,
+                ) from None
+            raise
         except click.MissingParameter as error:
             used = sorted(names.intersection(args))
             if isinstance(error.param, click.Argument) and used:
@@ -48,6 +59,21 @@ class Command(click.Command):
                     error.param,
                 ) from None
             raise
+        except click.UsageError as error:
+            if read and error.message.startswith("Got unexpected extra argument"):
+                raise click.UsageError(
+                    "More than one path is given. Put a pattern in quotes ('logs/*.eval'), or name "
+                    "the folder; names with blanks need quotes too (--option 'suite=Two words').",
+                    ctx,
+                ) from None
+            raise
+
+
+def _options_of_readers() -> set[str]:
+    from measurebayes.data import READERS
+
+    joins = {"tasks", "agents", "families", "family"}
+    return joins.union(option.name for reader in READERS.values() for option in reader.options)
 
 
 def repeat_names(args: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -161,7 +187,8 @@ def reader_options(command: AnyCommand) -> AnyCommand:
             "options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Any other option of the reader: --option scorer=exact_match.",
+            help="Any other option of the reader: --option scorer=exact_match. "
+            "`measurebayes formats` lists them.",
         ),
         click.option(
             "--join",
