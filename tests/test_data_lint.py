@@ -302,7 +302,7 @@ def test_output(tmp_path):
     assert f"  where:    {path}, line 20, column 'success'" in text
     assert "--policy not_attempted=missing" in text
     found = json.loads(run(path, "--json").stdout)
-    assert (found["ok"], found["errors"], found["warnings"]) == (False, 3, 1)
+    assert (found["ok"], found["errors"], found["warnings"]) == (False, 2, 1)
     first = found["findings"][0]
     assert set(first) == {
         "code", "severity", "title", "problem", "places", "count", "expected", "remedy"

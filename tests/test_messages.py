@@ -199,3 +199,57 @@ def test_a_pattern_without_quotes_is_told():
 def test_examples_in_messages_name_options_that_exist():
     example = command("data", "x.csv", "--option", "scorer").stderr.rpartition("--option ")[2]
     assert example.partition("=")[0] in {o.name for r in data.READERS.values() for o in r.options}
+
+
+def test_open_statuses_are_one_finding_with_all_places(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("agent,task,success\na,t,1\nb,t,0\na,u,\nb,u,\nb,v,0\na,v,1\n")
+    result = mb.lint(path)
+    (finding,) = (one for one in result.findings if one.severity == "error")
+    assert (finding.code, finding.count) == ("S501", 2)
+    assert [place.partition("line ")[2][0] for place in finding.places] == ["4", "5"]
+    assert "a: 1" in finding.problem
+    assert result.taken == {"policy": "missing"}
+    # nobody has said that they are left out
+    assert "S503" not in {one.code for one in result.findings}
+    text = command("lint", path).stdout
+    assert text.endswith("it was read on as with --policy missing\n")
+    decided = mb.lint(path, policy="missing")
+    assert {one.code for one in decided.findings} >= {"S502", "S503"}
+    assert decided.taken == {}
+    assert "read on" not in command("lint", path, "--policy", "missing").stdout
+
+
+def test_equal_remedies_of_a_kind_are_printed_once(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{agent},t{task},{task % 2}" for agent in "abcABC" for task in range(30)]
+    path.write_text("agent,task,success\n" + "\n".join(rows) + "\n")
+    text = command("lint", path).stdout
+    kinds = json.loads(command("lint", path, "--json").stdout)["findings"]
+    assert [one["code"] for one in kinds[:3]] == ["C602"] * 3
+    assert text.count(kinds[0]["remedy"]) == 1
+    assert text.index(kinds[2]["problem"]) < text.index(kinds[0]["remedy"])
+
+
+PIECES = pd.DataFrame(
+    {"agent": ["a", "b", "x,y", "d"], "task": ["t", "t", "u", "u"], "success": [1, 0, 1, 0]}
+)
+
+
+def test_pieces_are_named_once_and_one_can_be_taken(tmp_path):
+    path, part = tmp_path / "t.csv", tmp_path / "part.nc"
+    PIECES.to_csv(path, index=False)
+    (finding,) = (one for one in mb.lint(path).findings if one.code == "C601")
+    assert "'x,y'" not in finding.problem
+    assert "'x,y'" in finding.places[1]
+    assert "measurebayes load DATA --subset agent=LABEL" in command("lint", path).stdout
+    words = ("--subset", "agent=x,y", "--subset", "agent=d")
+    assert command("load", path, *words, "-o", part).exit_code == 0
+    assert mb.load(part)["agent"].values.tolist() == ["x,y", "d"]
+    wrong = command("load", path, "--subset", "agnt=d", "-o", part)
+    assert (wrong.exit_code, "did you mean 'agent'?" in wrong.stderr) == (2, True)
+
+
+def test_numbers_and_words_agree():
+    one = mb.lint(pd.DataFrame({"agent": ["a", "b"], "task": ["t", "t"], "success": [1, 1]}))
+    assert any("1 of 1 tasks is always solved" in found.problem for found in one.findings)

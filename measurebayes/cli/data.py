@@ -35,11 +35,19 @@ def data_command(data: str, reading: dict[str, Any], as_json: bool) -> None:
 @click.command(cls=Command)
 @click.argument("data")
 @reader_options
+@click.option(
+    "--subset",
+    "parts",
+    multiple=True,
+    metavar="WHAT=LABEL",
+    help="Keep this agent, task, family or source alone; may be repeated.",
+)
 @json_option
 @output_option("File of the data set (.nc).")
 def load(
     data: str,
     reading: dict[str, Any],
+    parts: tuple[str, ...],
     as_json: bool,
     output: Path,
 ) -> None:
@@ -47,13 +55,35 @@ def load(
 
     The file keeps where the data come from, and what was left out and why.
     """
-    from measurebayes.data import save, summarise
+    from measurebayes.data import save, subset, summarise
 
     check_output(output, [data])
+    kept = _kept(parts)
     runs = load_data(data, reading)
+    if kept:
+        runs = subset(runs, **kept)
     save(runs, output)
     show_summary(summarise(runs), as_json)
     say(f"wrote {output}")
+
+
+def _kept(parts: tuple[str, ...]) -> dict[str, list[str]]:
+    """Read WHAT=LABEL words; labels may hold anything, also commas and =."""
+    from measurebayes.errors import InputError, did_you_mean
+
+    kinds = ("agent", "task", "family", "source")
+    kept: dict[str, list[str]] = {}
+    for part in parts:
+        kind, equals, label = part.partition("=")
+        if kind not in kinds or not equals or not label:
+            raise InputError(
+                f"--subset {part!r}",
+                where="the command line",
+                expected=f"WHAT=LABEL, WHAT one of {', '.join(kinds)}",
+                remedy=did_you_mean(kind, kinds) or "write for example --subset agent=o1-preview",
+            )
+        kept.setdefault(kind, []).append(label)
+    return kept
 
 
 @click.command(cls=Command)

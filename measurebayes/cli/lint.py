@@ -47,14 +47,17 @@ def lint(ctx: click.Context, path: str, reading: dict[str, Any], as_json: bool) 
 
 
 def _print(found: dict[str, Any]) -> None:
-    for finding in found["findings"]:
+    findings: list[dict[str, Any]] = found["findings"]
+    for finding, after in zip(findings, [*findings[1:], {}], strict=True):
+        # of several findings of one kind, the last says what was expected and what to do
+        same = all(finding[key] == after.get(key) for key in ("code", "expected", "remedy"))
         click.echo(printable(f"{finding['severity']} {finding['code']}: {finding['problem']}"))
         places = finding["places"][:_PLACES]
         more = finding["count"] - len(places)
         for label, text in (
             ("where", "; ".join(places) + (f"; and {more} more" if more > 0 else "")),
-            ("expected", finding["expected"]),
-            ("remedy", finding["remedy"]),
+            ("expected", "" if same else finding["expected"]),
+            ("remedy", "" if same else finding["remedy"]),
         ):
             if text:
                 click.echo(printable(f"  {label + ':':<10}{text}"))
@@ -63,6 +66,9 @@ def _print(found: dict[str, Any]) -> None:
         for name in ("errors", "warnings", "notes")
     )
     click.echo(", ".join(numbers))
+    if found["taken"]:
+        words = " ".join(on_command_line(f"{k}={v!r}") for k, v in found["taken"].items())
+        click.echo(printable(f"Where a decision is open, it was read on as with {words}"))
 
 
 COMMANDS = [lint]

@@ -264,7 +264,11 @@ def as_options() -> Iterator[None]:
 
 # Reader options as messages write them: missing='drop', columns={'agent': 'model'}.
 _KEYWORD = re.compile(r"\b([a-z_]+)='([^']*)'")
-_CONCAT = re.compile(r"\bmeasurebayes\.concat\b")
+_FUNCTIONS = {
+    r"\bmeasurebayes\.concat\b": "measurebayes concat",
+    r"\bmeasurebayes\.subset\(runs, agent=\[...\]\)": "measurebayes load DATA --subset agent=LABEL "
+    "-o PART.nc",
+}
 _JOINS = ("tasks", "agents", "families", "family")
 _COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
 
@@ -290,7 +294,9 @@ def on_command_line(remedy: str) -> str:
         return " ".join("--column " + shlex.quote(f"{n}={v.strip(chr(39))}") for n, v in pairs)
 
     text = _COLUMNS.sub(column, _KEYWORD.sub(option, remedy))
-    return _CONCAT.sub("measurebayes concat", text)
+    for pattern, words in _FUNCTIONS.items():
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def named_values(words: Sequence[str], option: str, example: str) -> dict[str, str]:

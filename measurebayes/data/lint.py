@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from measurebayes.data.lint_codes import CODES, ERROR, NOTE, WARNING
 from measurebayes.data.lint_structure import structure_problems
 from measurebayes.data.load import load
 from measurebayes.data.problems import STAND_IN, Problem, noting
+from measurebayes.data.schema import STATUSES
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,10 +89,13 @@ class LintResult:
         Errors first, then warnings, then notes.
     dataset : xarray.Dataset or None
         The data as far as they could be read, for a look; not to be used where there are errors.
+    taken : dict
+        Options that the linter took itself to read on, where decisions are open.
     """
 
     findings: tuple[Finding, ...]
     dataset: xr.Dataset | None = None
+    taken: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -107,6 +111,7 @@ class LintResult:
         return {
             "ok": self.ok,
             **{f"{severity}s": self.number(severity) for severity in _SEVERITIES},
+            "taken": dict(self.taken),
             "findings": [
                 {**vars(finding), "title": CODES[finding.code].title} for finding in self.findings
             ],
@@ -164,10 +169,15 @@ def lint(path_or_name: Loadable, reader: str | None = None, **reader_options: An
         settled.append(failure)
         if not _settle(failure, options):
             break
-    problems += [_as_problem(error) for error in settled]
+    problems, rows = _without_open(problems)
+    for refusal in settled:
+        same = rows if refusal.code == "S501" and rows else [_as_problem(refusal)]
+        places = tuple(dict.fromkeys(place for one in same for place in one.places))
+        problems.append(Problem(_coded(refusal), places, sum(one.count for one in same)))
+    taken = {name: value for name, value in options.items() if name not in reader_options}
     if dataset is not None:
-        problems += structure_problems(dataset)
-    return LintResult(tuple(_findings(problems)), dataset)
+        problems += structure_problems(dataset, STATUSES if "policy" in taken else ())
+    return LintResult(tuple(_findings(problems)), dataset, taken)
 
 
 def _refuse_wrong_usage(error: InputError, first: bool) -> None:
@@ -192,9 +202,25 @@ def _settle(error: InputError, options: dict[str, Any]) -> bool:
     return False
 
 
-def _as_problem(error: InputError) -> Problem:
+def _without_open(problems: Sequence[Problem]) -> tuple[list[Problem], list[Problem]]:
+    """Take out the rows of open statuses, each once: they become one problem with the total."""
+    rows: dict[tuple[str, tuple[str, ...]], Problem] = {}
+    others = []
+    for one in problems:
+        if one.error.code == "S501":
+            rows.setdefault((one.error.found, one.places), one)
+        else:
+            others.append(one)
+    return others, list(rows.values())
+
+
+def _coded(error: InputError) -> InputError:
     error.code = error.code or _BY_MODULE.get(_origin(error.__traceback__), "R901")
-    return Problem(error, (error.where,) if error.where else (), 1)
+    return error
+
+
+def _as_problem(error: InputError) -> Problem:
+    return Problem(_coded(error), (error.where,) if error.where else (), 1)
 
 
 def _origin(traceback: TracebackType | None) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 import xarray as xr
@@ -21,7 +21,7 @@ _SAME_CELLS = 20  # fewer equal cells may be chance
 _PUNCTUATION = re.compile(r"[\s_\-./:]+")
 
 
-def structure_problems(runs: xr.Dataset) -> Iterator[Problem]:
+def structure_problems(runs: xr.Dataset, undecided: Container[str] = ()) -> Iterator[Problem]:
     """Find what is wrong or worth knowing in valid data.
 
     Parameters
@@ -29,6 +29,8 @@ def structure_problems(runs: xr.Dataset) -> Iterator[Problem]:
     runs : xarray.Dataset
         Data in the schema of measurebayes.data.schema. Labels that only stand in for unusable ones
         are passed over.
+    undecided : container of str
+        Statuses of which nobody has said yet what they count as.
 
     Yields
     ------
@@ -40,6 +42,7 @@ def structure_problems(runs: xr.Dataset) -> Iterator[Problem]:
         yield from _without_attempts(runs, kind)
     yield from _same_results(runs)
     yield from _statuses(runs)
+    yield from _left_out(runs, undecided)
     yield from _uninformative(runs)
     yield from _known_in_part(runs)
 
@@ -53,6 +56,14 @@ def _places(kind: str, labels: Sequence[str]) -> list[str]:
     return [f"{kind} {shown(label)}" for label in labels]
 
 
+def _of_all(
+    labels: Sequence[str], runs: xr.Dataset, kind: str, one: str = "has", several: str = "have"
+) -> str:
+    """Words such as "1 of 5 agents has"."""
+    verb = one if len(labels) == 1 else several
+    return f"{len(labels)} of {runs.sizes[kind]} {kind}s {verb}"
+
+
 def _real(labels: Sequence[str]) -> list[str]:
     return [label for label in labels if not label.startswith(STAND_IN)]
 
@@ -64,6 +75,7 @@ def _scale(runs: xr.Dataset) -> Iterator[Problem]:
     if len(found) > 1:
         error = unconnected(found, name)
         error.code = "C601"
+        error.found = f"agents and tasks fall into {len(found)} pieces"  # the places name them
         places = [f"piece {number}: {piece}" for number, piece in enumerate(found, start=1)]
         yield Problem(error, tuple(places[:MAX_PLACES]), len(found))
     for kind in ("agent", "task"):
@@ -107,10 +119,10 @@ def _without_attempts(runs: xr.Dataset, kind: str) -> Iterator[Problem]:
     if none := _real(none):
         yield _of(
             "C603",
-            f"{len(none)} of {runs.sizes[kind]} {kind}s have no attempt: {listed(none)}",
+            f"{_of_all(none, runs, kind)} no attempt: {listed(none)}",
             _places(kind, none),
             "an attempt, or no label",
-            "measurebayes.subset(runs) drops them",
+            "a fit knows nothing of them but the prior; measurebayes.subset(runs) drops them",
         )
 
 
@@ -163,14 +175,18 @@ def _statuses(runs: xr.Dataset) -> Iterator[Problem]:
                     "few of them, or alike for all agents",
                     "compare results under policy='failure' and policy='missing'",
                 )
+
+
+def _left_out(runs: xr.Dataset, undecided: Container[str]) -> Iterator[Problem]:
     for reason, number in json.loads(runs.attrs.get("dropped") or "{}").items():
-        yield _of(
-            "S503",
-            f"{number} records left out: {reason}",
-            [str(runs.attrs.get("name", "the data"))],
-            "",
-            "measurebayes data shows all counts",
-        )
+        if reason not in undecided:
+            yield _of(
+                "S503",
+                f"{number} record{'s' * (number != 1)} left out: {reason}",
+                [str(runs.attrs.get("name", "the data"))],
+                "",
+                "measurebayes data shows all counts",
+            )
 
 
 def _uninformative(runs: xr.Dataset) -> Iterator[Problem]:
@@ -184,7 +200,7 @@ def _uninformative(runs: xr.Dataset) -> Iterator[Problem]:
         if labels:
             yield _of(
                 "C605",
-                f"{len(labels)} of {runs.sizes['task']} tasks are {words} solved: {listed(labels)}",
+                f"{_of_all(labels, runs, 'task', 'is', 'are')} {words} solved: {listed(labels)}",
                 _places("task", labels),
                 "",
                 "keep them; leaving them out would bias difficulties",
@@ -194,8 +210,8 @@ def _uninformative(runs: xr.Dataset) -> Iterator[Problem]:
     if few := _real(few):
         yield _of(
             "C606",
-            f"{len(few)} of {runs.sizes['agent']} agents have attempts at fewer than {_FEW_TASKS} "
-            f"tasks: {listed(few)}",
+            f"{_of_all(few, runs, 'agent')} attempts at fewer than {_FEW_TASKS} tasks: "
+            f"{listed(few)}",
             _places("agent", few),
             f"{_FEW_TASKS} tasks or more",
             "add records",
@@ -211,7 +227,7 @@ def _known_in_part(runs: xr.Dataset) -> Iterator[Problem]:
             labels = runs[kind].values[unknown].tolist()
             yield _of(
                 "C608",
-                f"{len(labels)} of {runs.sizes[kind]} {kind}s have no {name}: {listed(labels)}",
+                f"{_of_all(labels, runs, kind)} no {name}: {listed(labels)}",
                 _places(kind, labels),
                 f"{name} of all",
                 f"give a table: {kind}s=...",
