@@ -33,7 +33,9 @@ def save_csv(table: pd.DataFrame, path: Path, index: bool = False) -> None:
 
 def print_json(value: Any) -> None:
     """Print strict JSON on stdout: NaN and infinities become null."""
-    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False, allow_nan=False)
+    # names of files may hold half a character; its escape is the same in JSON
+    click.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def jsonable(value: Any) -> Any:

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.data.problems import problem
-from measurebayes.data.schema import EACH_TASK_ITS_OWN, validate
+from measurebayes.data.schema import EACH_TASK_ITS_OWN, storable, validate
 from measurebayes.errors import InputError, listed, shown
 
 _SHIFT = 32  # a pair of positions as one int64: first << 32 | second
@@ -223,6 +223,7 @@ def build_dataset(
         "family": _text(family_names, len(family_names)),
     }
     stored = {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in attrs.items()}
+    stored = {k: storable(v) if isinstance(v, str) else v for k, v in stored.items()}
     if not told:
         stored["families"] = EACH_TASK_ITS_OWN
     return validate(xr.Dataset(variables, coords=coords, attrs=stored))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from measurebayes.data.schema import check_layout
 from measurebayes.errors import InputError, listed
 
 UNCONNECTED = "unconnected"  # attribute of data in several pieces, in words
@@ -59,6 +60,7 @@ def pieces(runs: xr.Dataset) -> list[Piece]:
     >>> len(pieces(mb.load("metr-th1.1")))
     1
     """
+    check_layout(runs)
     number, piece_of_agent, piece_of_task = _components(runs)
     attempts = np.zeros(number, dtype=np.int64)
     np.add.at(attempts, piece_of_agent[runs["agent_index"].values], runs["attempts"].values)

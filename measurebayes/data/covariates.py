@@ -138,7 +138,7 @@ def _check_names(source: Source, key: str, needed: Sequence[str]) -> None:
         )
     for name in source.names:
         other = {n for names in KNOWN.values() for n in names} - set(KNOWN[key])
-        bad = schema.label_problem(name) or ("holds a slash" if "/" in name else "")
+        bad = schema.name_problem(name)
         if name != key and (bad or name in other | (_TAKEN - set(KNOWN[key]))):
             raise InputError(
                 f"the column {shown(name)} "

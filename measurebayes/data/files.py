@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import gzip
 import hashlib
 import io
 import itertools
 import os
+import re
+import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -197,18 +198,30 @@ class Digest:
 
 def is_pattern(path: Path) -> bool:
     """Tell whether a path is a glob pattern rather than the name of a file."""
-    return _wild(str(path)) and not _exists(path)
+    return _wild(str(path)) and not path_exists(path)
 
 
 def _wild(text: str) -> bool:
     return any(mark in text for mark in _WILD)
 
 
-def _exists(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
+    """Tell whether there is such a file; text that can be no path is none."""
     try:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def check_utf8_path(path: Path) -> None:
+    """Refuse a path that Arrow and netCDF can't be told: one whose bytes are not UTF-8."""
+    if any("\ud800" <= character <= "\udfff" for character in str(path)):
+        raise InputError(
+            "the name of the file is not UTF-8",
+            where=ascii(str(path)),
+            expected="a path in UTF-8",
+            remedy="rename the file or its folder",
+        )
 
 
 def single(path: Path) -> LogFile:
@@ -230,8 +243,8 @@ def in_folder(folder: Path) -> list[LogFile]:
 
 def matching(pattern: Path) -> list[LogFile]:
     """All files that a glob pattern matches, and those in folders that it matches."""
-    paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 - absolute patterns too
-    named = [Path(name) for name in paths]
+    fixed = len(list(itertools.takewhile(lambda part: not _wild(part), pattern.parts)))
+    named = sorted(_matches(Path(*pattern.parts[:fixed]), pattern.parts[fixed:]))
     if not named:
         raise InputError(
             "no file fits the pattern",
@@ -239,7 +252,6 @@ def matching(pattern: Path) -> list[LogFile]:
             expected="a pattern such as logs/*.eval or logs/**/*.json",
             remedy="put the pattern in quotes, and check it: ls PATTERN",
         )
-    fixed = len(list(itertools.takewhile(lambda part: not _wild(part), pattern.parts)))
     files: dict[Path, None] = {}
     for path in named:
         # what the user spelt out may be a link; what the pattern found may not
@@ -250,6 +262,28 @@ def matching(pattern: Path) -> list[LogFile]:
         files |= dict.fromkeys(_walk(path) if path.is_dir() else [path])
     # a pattern such as logs/* finds other files beside the logs, as a folder has them
     return [_on_disk(path, path.as_posix()) for path in files if path.name.endswith(SUFFIXES)]
+
+
+def _matches(base: Path, wild: tuple[str, ...]) -> Iterator[Path]:
+    """Yield what fits a pattern below a folder; ** doesn't follow links, which may lead round."""
+    if not base.is_dir():
+        return
+    if "**" in wild:
+        # those before the ** may be any; a link below them could lead round for ever
+        above = wild[: wild.index("**")]
+        for top in _matches(base, above) if above else [base]:
+            for folder, _, names in top.walk(follow_symlinks=False):  # links are names of files
+                for path in (folder / name for name in names if not name.startswith(".")):
+                    if path.is_symlink() and path.is_dir():
+                        problem(_link(path))
+    hidden = any(part.startswith(".") for part in wild)
+    try:
+        for path in base.glob("/".join(wild)):
+            below = path.parts[len(base.parts) :]
+            if hidden or not any(part.startswith(".") for part in below):
+                yield path
+    except (OSError, ValueError, re.error) as error:
+        raise InputError(f"the pattern can't be used: {error}", where=str(base)) from None
 
 
 def _walk(folder: Path) -> Iterable[Path]:
@@ -269,12 +303,7 @@ def _walk(folder: Path) -> Iterable[Path]:
                 pending.append(path)
             elif entry.name.endswith(SUFFIXES):
                 if not entry.is_file():
-                    raise InputError(
-                        "there is something among the logs that is no file",
-                        where=entry.path,
-                        expected="files and folders (not pipes or devices)",
-                        remedy="move it away",
-                    )
+                    raise no_file(path)
                 found.append(path)
         if len(found) > MAX_FILES:
             raise InputError(
@@ -284,6 +313,16 @@ def _walk(folder: Path) -> Iterable[Path]:
                 remedy="name a part of it",
             )
     return found
+
+
+def no_file(path: Path) -> InputError:
+    """Error for a pipe or a device, which can be read once only, or never ends."""
+    return InputError(
+        "it is no file, but a pipe or a device",
+        where=str(path),
+        expected="a file: it is read more than once",
+        remedy="write what comes out of it to a file first, or move it away from the logs",
+    )
 
 
 def _link(path: Path) -> InputError:
@@ -301,10 +340,12 @@ def _on_disk(path: Path, name: str) -> LogFile:
         return path.open("rb")
 
     try:
-        size = path.stat().st_size
+        found = path.stat()
     except OSError as error:
         raise InputError(f"the file can't be opened: {error}", where=str(path)) from None
-    return LogFile(name, str(path), open_bytes, size, path)
+    if not stat.S_ISREG(found.st_mode):
+        raise no_file(path)
+    return LogFile(name, str(path), open_bytes, found.st_size, path)
 
 
 def in_archive(outer: LogFile) -> list[LogFile]:

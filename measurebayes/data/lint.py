@@ -118,7 +118,7 @@ class LintResult:
         }
 
 
-def lint(path_or_name: Loadable, reader: str | None = None, **reader_options: Any) -> LintResult:
+def lint(path_or_name: Loadable, /, reader: str | None = None, **reader_options: Any) -> LintResult:
     """Find every problem of a table, a set of logs or a dataset.
 
     It reads as `load` does, but goes on after a problem: a value that can't be used is noted and

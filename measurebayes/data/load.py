@@ -16,7 +16,7 @@ from measurebayes.data.join import join
 from measurebayes.data.provenance import sha256
 from measurebayes.data.readers import READERS, Reader
 from measurebayes.data.readers.base import delimiter_of, parsed_mapping
-from measurebayes.data.schema import validate
+from measurebayes.data.schema import storable, validate
 from measurebayes.data.source import Source, file_source, frame_source
 from measurebayes.data.store import open_saved
 from measurebayes.data.unrecognised import unrecognised
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PROVENANCE = ("title", "source", "licence", "citation")
 
 
-def load(path_or_name: Loadable, reader: str | None = None, **reader_options: Any) -> xr.Dataset:
+def load(path_or_name: Loadable, /, reader: str | None = None, **reader_options: Any) -> xr.Dataset:
     """Load records of attempts into the one layout that all models read.
 
     Parameters
@@ -75,7 +75,7 @@ def _read(path_or_name: Loadable, reader: str | None, options: dict[str, Any]) -
     if isinstance(path_or_name, str) and path_or_name in BUNDLED:
         _no_options(reader, options, f"the bundled data {path_or_name!r}")
         return BUNDLED[path_or_name]()
-    about = {key: str(options.pop(key)) for key in _about(options)}
+    about = {key: storable(str(options.pop(key))) for key in _about(options)}
     source = _source(path_or_name, options)
     if source.kind == "netcdf":
         _no_options(reader, options, "a netCDF file written by measurebayes")
@@ -132,17 +132,26 @@ def _source(path_or_name: Any, options: Mapping[str, Any]) -> Source:
             expected="a bundled name, a path, a pandas.DataFrame or an xarray.Dataset",
             remedy="pandas.DataFrame(records) makes a table of a list of records",
         )
+    if not str(path_or_name):
+        raise InputError(
+            "the path is empty",
+            where="load",
+            expected="a bundled name, or a path to a file of records or a folder of logs",
+            remedy="check the variable that it comes from; '.' is the folder that you are in",
+            code="F101",
+        )
     delimiter = delimiter_of(options) if "delimiter" in options else ","
     return file_source(Path(path_or_name), delimiter)
 
 
 def _named(reader: str) -> Reader:
-    if reader not in READERS:
+    if not isinstance(reader, str) or reader not in READERS:
         raise InputError(
             f"there is no reader {shown(reader)}",
             where="argument reader",
             expected=f"one of: {', '.join(READERS)}",
-            remedy=did_you_mean(str(reader), READERS),
+            remedy=did_you_mean(str(reader), READERS)
+            or "leave it out: it is told from the content",
         )
     return READERS[reader]
 
@@ -172,9 +181,10 @@ def _recognised(source: Source, options: Mapping[str, Any]) -> Reader:
 
 def _attributes(source: Source, reader: Reader, about: Mapping[str, str]) -> dict[str, str]:
     attributes = dict.fromkeys(_PROVENANCE, "")
+    name = storable(source.path.name if source.path else source.name)
     attributes |= {
-        "name": source.path.name if source.path else source.name,
-        "source": str(source.path.name) if source.path else source.name,
+        "name": name,
+        "source": name,
         "sha256": sha256([source.path]) if source.path and source.path.is_file() else "",
         "reader": reader.name,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,16 @@ def name_list(value: Any, known: Container[str] = ()) -> list[str]:
     """
     if value is None:
         return []
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [str(value)]  # a column of a DataFrame
     if not isinstance(value, str):
+        if not isinstance(value, Iterable):
+            raise InputError(
+                f"an option that lists names is {shown(value)}",
+                where="reader options",
+                expected='a name, a list of names, or text such as "first,second"',
+                remedy="put the name in quotes",
+            )
         return [str(name) for name in value]
     parts, names = value.split(","), []
     while parts:

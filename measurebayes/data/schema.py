@@ -76,6 +76,7 @@ POINTERS = {
     "unscored_task_index": "task",
 }
 MAX_COUNT = 2**31 - 1  # keeps every sum of counts far inside int64
+_MAX_NAME = 200  # of a variable, bytes; netCDF holds 256
 EACH_TASK_ITS_OWN = "each task its own"
 
 
@@ -90,6 +91,36 @@ def label_problem(label: str) -> str | None:
     if any(0xD800 <= ord(character) <= 0xDFFF for character in label):
         return "contains half of a surrogate pair, which is not a character"
     return None
+
+
+def name_problem(name: str) -> str | None:
+    """Say why netCDF can't hold a variable of this name; None where it can."""
+    if problem := label_problem(name):
+        return problem
+    if "/" in name:
+        return "holds a slash"
+    if name[0].isascii() and not (name[0].isalnum() or name[0] == "_"):
+        return "begins with a punctuation mark"
+    return f"is longer than {_MAX_NAME} bytes" if len(name.encode()) > _MAX_NAME else None
+
+
+def storable(text: str) -> str:
+    """Give text that a file can hold: names of files may have half a character, which none can."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def check_layout(dataset: object) -> None:
+    """Raise InputError where something is no dataset with the variables of the schema."""
+    if not isinstance(dataset, xr.Dataset):
+        raise InputError(
+            f"the data are a {type(dataset).__name__}",
+            expected="an xarray.Dataset in the schema of measurebayes",
+            remedy="measurebayes.load(...) makes one from a file, a DataFrame or a bundled name",
+        )
+    for name, (dim, dtype) in VARIABLES.items():
+        _check_variable(dataset, name, dim, dtype)
+    for name in LABELS:
+        _check_labels(dataset, name)
 
 
 def validate(dataset: xr.Dataset) -> xr.Dataset:
@@ -110,19 +141,12 @@ def validate(dataset: xr.Dataset) -> xr.Dataset:
     InputError
         Naming the variable, what is wrong with it, and what was expected.
     """
-    if not isinstance(dataset, xr.Dataset):
-        raise InputError(
-            f"the data are a {type(dataset).__name__}",
-            expected="an xarray.Dataset in the schema of measurebayes",
-            remedy="measurebayes.load(...) makes one from a file, a DataFrame or a bundled name",
-        )
+    check_layout(dataset)
     has_timing = any(name in dataset for name in TIMING)
     has_unscored = any(name in dataset for name in UNSCORED)
-    wanted = VARIABLES | (TIMING if has_timing else {}) | (UNSCORED if has_unscored else {})
+    wanted = (TIMING if has_timing else {}) | (UNSCORED if has_unscored else {})
     for name, (dim, dtype) in wanted.items():
         _check_variable(dataset, name, dim, dtype)
-    for name in LABELS:
-        _check_labels(dataset, name)
     for name, target in POINTERS.items():
         if name in dataset:
             _check(
@@ -203,6 +227,7 @@ def _check(
 
 def _check_cells(dataset: xr.Dataset) -> None:
     _check("attempts", lambda x: x >= 1, dataset, "at least 1 (a cell that was not run has no row)")
+    _check("attempts", lambda x: x <= MAX_COUNT, dataset, f"at most {MAX_COUNT}")
     _check(
         "successes",
         lambda x: (x >= 0) & (x <= dataset["attempts"].values),
@@ -289,6 +314,13 @@ def _check_attributes(dataset: xr.Dataset) -> None:
                 where=f"attribute {name!r}",
                 expected="str, int or float (netCDF holds nothing else)",
                 remedy="store it as JSON text",
+            )
+        if isinstance(value, str) and storable(value) != value:
+            raise InputError(
+                "it contains half of a surrogate pair, which is not a character",
+                where=f"attribute {name!r}",
+                expected="text",
+                remedy="take it off",
             )
 
 

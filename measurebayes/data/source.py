@@ -17,10 +17,12 @@ import pandas as pd
 from measurebayes.data.files import (
     SUFFIXES,
     LogFile,
+    check_utf8_path,
     in_archive,
     in_folder,
     is_pattern,
     matching,
+    no_file,
     single,
 )
 from measurebayes.data.lines import BOM, json_lines, opened, refuse_not_utf8
@@ -83,10 +85,26 @@ class Source:
 
 
 def frame_source(frame: pd.DataFrame) -> Source:
-    """Source for a DataFrame."""
+    """Source for a DataFrame; labels in its index, as pivot makes them, are columns."""
+    frame = _with_index(frame)
     names = [str(name) for name in frame.columns]
     head = frame.head(_HEAD_ROWS).astype(object).to_numpy().tolist()
     return Source("DataFrame", "frame", names=names, head=head, frame=frame)
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make columns of an index that is named or holds text, so that nothing is lost."""
+    index = frame.index
+    names = [str(name) for name in index.names if name is not None]
+    if names:
+        unnamed = len(names) < index.nlevels
+        again = {str(name) for name in frame.columns} & set(names)
+        return frame if unnamed or again else frame.reset_index()
+    if index.nlevels > 1 or index.inferred_type != "string":
+        return frame
+    # of a table with a column for the agents, an index of text is but the names of rows
+    known = {"agent", "id", "model"} & {str(name) for name in frame.columns}
+    return frame if known else frame.rename_axis("agent").reset_index()
 
 
 def file_source(path: Path, delimiter: str = ",") -> Source:
@@ -215,7 +233,10 @@ def _unreadable(name: str, what: str) -> InputError:
 
 
 def _read_head(path: Path) -> bytes:
+    check_utf8_path(path)
     try:
+        if path.exists() and not path.is_file():
+            raise no_file(path)
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
     except FileNotFoundError:
@@ -228,8 +249,15 @@ def _read_head(path: Path) -> bytes:
             code="F101",
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
+        if isinstance(error, InputError):
+            raise
+        what = error.strerror if isinstance(error, OSError) else None
         raise InputError(
-            f"the file can't be opened: {error}", where=repr(str(path)), code="F101"
+            f"the file can't be opened: {what or error}",
+            where=repr(str(path)),
+            expected="a file that you may read",
+            remedy="check its name, and its rights and those of its folders: ls -l",
+            code="F101",
         ) from None
 
 
@@ -267,19 +295,24 @@ def _csv_head(
     path: Path, head: bytes, compressed: bool, delimiter: str
 ) -> tuple[list[str], list[list[str]]]:
     whole = len(head) < _HEAD_BYTES
-    if not whole:  # the last line may be cut
-        head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1] or head
+    if not whole:  # the last line may be cut, unless it is the first row
+        ends = max(head.rfind(b"\n"), head.rfind(b"\r")) + 1
+        head = head[:ends] if head.count(b"\n", 0, ends) > 1 else head
     try:
         text = head.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        refuse_not_utf8(path, compressed)
+    except UnicodeDecodeError as error:
+        if whole or error.end < len(head):  # else a character is cut
+            refuse_not_utf8(path, compressed)
         text = head.decode("utf-8-sig", "replace")
+    longest = csv.field_size_limit(2 * _HEAD_BYTES)  # texts of models are longer than csv allows
     try:
         lines = io.StringIO(text, newline=None)
         reader = csv.reader((line for line in lines if line.strip("\n")), delimiter=delimiter)
         rows = [row for row, _ in zip(reader, range(_HEAD_ROWS + 1), strict=False)]
     except csv.Error as error:
         raise InputError(f"the file is not CSV: {error}", where=str(path)) from None
+    finally:
+        csv.field_size_limit(longest)
     if len(rows) < 2:
         raise InputError(
             "the file has one line: a header without rows" if rows else "the file has no header",

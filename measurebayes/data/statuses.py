@@ -82,7 +82,9 @@ def parse_policy(policy: Any) -> dict[str, str]:
                 f"the policy names {shown(status)}",
                 where="option policy",
                 expected=f"statuses among: {', '.join(STATUSES[1:])}",
-                remedy=did_you_mean(status, STATUSES[1:]),
+                remedy=did_you_mean(status, STATUSES[1:])
+                or "policy='missing', or one for each status: "
+                "policy='errored=missing,limit=failure'",
             )
         decided[status] = _decision(word)
     return decided
@@ -92,7 +94,16 @@ def _pairs(policy: Any) -> list[tuple[str, str]]:
     if isinstance(policy, Mapping):
         return [(str(status), str(word)) for status, word in policy.items()]
     parts = [part.partition("=") for part in str(policy).split(",")]
-    return [(status.strip(), word.strip()) for status, _, word in parts]
+    pairs = [(status.strip(), word.strip()) for status, _, word in parts]
+    named = [status for status, _ in pairs]
+    if twice := [status for status in dict.fromkeys(named) if named.count(status) > 1]:
+        raise InputError(
+            f"the policy names {listed(twice)} twice",
+            where="option policy",
+            expected="one decision for each status",
+            remedy="policy='errored=missing,limit=failure'",
+        )
+    return pairs
 
 
 def _decision(word: str) -> str:
@@ -110,7 +121,7 @@ def _decision(word: str) -> str:
 def policy_text(policy: Any) -> str:
     """Write a policy in one way, whatever way it was given in; "" for none."""
     if policy is None or (isinstance(policy, str) and "=" not in policy):
-        return policy or ""
+        return policy.strip() if policy else ""
     decided = parse_policy(policy)
     named = {status for status, _ in _pairs(policy)}
     return ",".join(f"{status}={decided[status]}" for status in STATUSES if status in named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.data.files import check_utf8_path
 from measurebayes.data.provenance import seal, seal_holds
 from measurebayes.data.schema import validate
 from measurebayes.errors import InputError
@@ -59,6 +61,7 @@ def replaced(path: Path) -> Iterator[Path]:
         Where the file can't be written.
     """
     path = Path(os.path.realpath(path))  # through a link, not in its place
+    check_utf8_path(path)
     if path.exists() and not path.is_file():
         raise InputError(
             f"{str(path)!r} is no regular file",
@@ -77,10 +80,21 @@ def replaced(path: Path) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
+        full = error.errno == errno.ENOSPC
         raise InputError(
             f"the file can't be written: {error.strerror or error}",
             where=str(path),
-            remedy="choose a folder that exists and that you may write to",
+            remedy="make room on the disk, or choose a folder on another one"
+            if full
+            else "choose a folder that exists and that you may write to",
+        ) from error
+    except RuntimeError as error:
+        if not str(error).startswith("NetCDF: "):  # what netCDF4 makes of errors of the disk
+            raise
+        raise InputError(
+            f"the file can't be written: {error}",
+            where=str(path),
+            remedy="make room on the disk (df .), or choose a folder on another one",
         ) from error
 
 

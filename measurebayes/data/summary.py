@@ -11,6 +11,7 @@ import xarray as xr
 
 from measurebayes.data.connect import pieces
 from measurebayes.data.provenance import fingerprint
+from measurebayes.data.schema import check_layout
 from measurebayes.data.statuses import counted_as, statuses_by_agent
 
 
@@ -37,6 +38,7 @@ def summarise(dataset: xr.Dataset) -> dict[str, Any]:
         (records by status, of each agent that has such records), and the provenance: name, title,
         source, licence, citation, reader, sha256, fingerprint.
     """
+    check_layout(dataset)
     attempts, solved = _by(dataset, "task", "attempts"), _by(dataset, "task", "successes")
     attempted = attempts > 0
     parts = pieces(dataset)

@@ -176,7 +176,8 @@ def check_unread(
         remedies = [f"{shown(name)} may be {shown(found[0])}" for name, found in like if found][:3]
         if len(unknown) == 1 and remedies:
             remedies = [did_you_mean(unknown[0], open_names)]
-        remedies += [f"leave them unread: ignore={','.join(unknown)!r} (or '*')"]
+        ignoring = ",".join(unknown) if "" not in unknown else "*"  # an index that pandas wrote
+        remedies += [f"leave them unread: ignore={ignoring!r}" + " (or '*')" * (ignoring != "*")]
         remedies += [use.format(names=",".join(unknown))] if use else []
         error = InputError(
             f"the table has unknown columns: {listed(unknown, 12)}",

@@ -84,8 +84,17 @@ def _runs(
     evaluations: dict[str, Mapping[str, Any]] = {}
     for file in source.files:
         if file.keys >= _EVALUATION:
-            document = jsontext.parse(digest.add(file.content()), file.place)
-            evaluations[str(mapping_of(document).get("evaluation_id"))] = mapping_of(document)
+            with going_on():
+                document = mapping_of(jsontext.parse(digest.add(file.content()), file.place))
+                identity = str(document.get("evaluation_id"))
+                known = evaluations.setdefault(identity, document)
+                if known is not document and logs.canonical(known) != logs.canonical(document):
+                    raise InputError(
+                        f"two files describe the evaluation {shown(identity)} differently",
+                        where=file.place,
+                        expected="one description of each evaluation",
+                        remedy="leave one of them out",
+                    )
     for file in samples:
         with going_on():
             yield from _runs_of(file, evaluations, options, digest, dropped)

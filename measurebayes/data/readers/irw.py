@@ -5,6 +5,7 @@ Source of the format: the IRW data standard, https://itemresponsewarehouse.org/s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,7 @@ import xarray as xr
 
 from measurebayes.data import scores, values
 from measurebayes.data.build import Attribute, CellCounts, build_dataset
+from measurebayes.data.files import path_exists
 from measurebayes.data.join import join
 from measurebayes.data.readers.base import (
     COLUMNS,
@@ -346,9 +348,18 @@ def right_answers(option: Any) -> dict[str, Any]:
         return {}
     if isinstance(option, Mapping):
         return {str(item): answer for item, answer in option.items()}
-    if isinstance(option, str) and "=" in option and not Path(option).exists():
-        pairs = [part.partition("=") for part in option.split(",")]
-        return {item.strip(): answer.strip() for item, _, answer in pairs}
+    answers: dict[str, Any] = {}
+    if isinstance(option, str) and "=" in option and not path_exists(Path(option)):
+        for item, _, answer in (part.partition("=") for part in option.split(",")):
+            _add_answer(answers, item.strip(), answer.strip(), "option key")
+        return answers
+    if not isinstance(option, str | os.PathLike | pd.DataFrame):
+        raise InputError(
+            f"the key is a {type(option).__name__}",
+            where="option key",
+            expected="a mapping from items, text, a path or a pandas.DataFrame",
+            remedy="key='q1=A,q2=C'",
+        )
     source = frame_source(option) if isinstance(option, pd.DataFrame) else file_source(Path(option))
     if lacking := [name for name in ("item", "key") if name not in source.names]:
         raise InputError(
@@ -357,12 +368,22 @@ def right_answers(option: Any) -> dict[str, Any]:
             expected="columns item and key: the right answer of each item",
             remedy=did_you_mean(lacking[0], source.names) or "key='q1=A,q2=C'",
         )
-    answers: dict[str, Any] = {}
     for batch in read_batches(source, ["item", "key"]):
         items = values.parse(batch["item"], values.label, object)
         told = np.array(batch["key"].values, dtype=object)[batch["key"].indices]
-        answers |= dict(zip(items.tolist(), told.tolist(), strict=True))
+        for item, answer in zip(items.tolist(), told.tolist(), strict=True):
+            _add_answer(answers, item, answer, source.name)
     return answers
+
+
+def _add_answer(answers: dict[str, Any], item: str, answer: Any, where: str) -> None:
+    if answers.setdefault(item, answer) != answer:
+        raise InputError(
+            f"the key has two answers for {shown(item)}: {listed([answers[item], answer])}",
+            where=where,
+            expected="one right answer for each item",
+            remedy="remove one of them",
+        )
 
 
 READER = Reader(
