@@ -253,3 +253,50 @@ def test_pieces_are_named_once_and_one_can_be_taken(tmp_path):
 def test_numbers_and_words_agree():
     one = mb.lint(pd.DataFrame({"agent": ["a", "b"], "task": ["t", "t"], "success": [1, 1]}))
     assert any("1 of 1 tasks is always solved" in found.problem for found in one.findings)
+
+
+def outcomes(*values):
+    return pd.DataFrame({"agent": ["a", "b"] * len(values), "task": "t", "success": [*values] * 2})
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [(1, 0), ("Correct", "incorrect"), ("pass", "FAIL"), (True, 0)]
+)
+def test_long_tables_know_the_words_that_logs_use(yes, no):
+    runs = mb.load(outcomes(yes, no))
+    assert (runs["successes"].values.tolist(), runs["attempts"].values.tolist()) == ([2, 0], [2, 2])
+
+
+def test_fractions_in_a_long_table_need_a_threshold(tmp_path):
+    path = tmp_path / "t.csv"
+    outcomes(0.7, 0.2).to_csv(path, index=False)
+    result = command("data", path)
+    assert "line 2, column 'success'" in result.stderr
+    given = re.findall(r"--option threshold=0.5", result.stderr)
+    assert command("data", path, *given[0].split(" ")).exit_code == 0
+    assert mb.load(path, threshold=0.7)["successes"].values.tolist() == [2, 0]
+    assert mb.load(path, threshold=0.71)["successes"].sum() == 0
+    codes = [one.code for one in mb.lint(path).findings]
+    assert codes.count("V304") == 2
+
+
+@pytest.mark.parametrize("value", ["C", "I", "N", "maybe", "2", -1, "nan nan"])
+def test_other_values_in_a_long_table_are_no_outcomes(value):
+    assert "is not the outcome of an attempt" in refused(outcomes(1, value))
+
+
+def test_one_file_of_a_pair_names_the_folder(tmp_path):
+    (tmp_path / "results_2025-01-01T00-00-00.json").write_text('{"results": {}, "configs": {}}')
+    samples = tmp_path / "samples_x_2025-01-01T00-00-00.jsonl"
+    samples.write_text('{"doc_id": 1, "doc": {}, "target": "a"}\n')
+    message = refused(samples)
+    assert "none were given" in message
+    assert repr(str(tmp_path)) in message
+    assert repr(str(tmp_path)) in refused(tmp_path / "results_2025-01-01T00-00-00.json")
+
+
+def test_remedies_in_python_become_options():
+    text = on_command_line("strip=True, threshold=0.5, x=1, runs='all', columns={'agent': 'b c'}")
+    assert text == (
+        "--option strip=true, --option threshold=0.5, x=1, --option runs=all, --column 'agent=b c'"
+    )

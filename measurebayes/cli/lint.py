@@ -37,7 +37,8 @@ def lint(ctx: click.Context, path: str, reading: dict[str, Any], as_json: bool) 
         result = find_problems(path, **reading)
     found = result.as_dict()
     for finding in found["findings"]:
-        finding["remedy"] = on_command_line(finding["remedy"])
+        for key in ("expected", "remedy"):
+            finding[key] = on_command_line(finding[key])
     if as_json:
         print_json({"path": path, **found})
     else:

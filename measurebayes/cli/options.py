@@ -259,11 +259,12 @@ def as_options() -> Iterator[None]:
         yield
     except InputError as error:
         error.remedy = on_command_line(error.remedy or "")
+        error.expected = on_command_line(error.expected or "")
         raise
 
 
 # Reader options as messages write them: missing='drop', columns={'agent': 'model'}.
-_KEYWORD = re.compile(r"\b([a-z_]+)='([^']*)'")
+_KEYWORD = re.compile(r"\b([a-z_]+)=(?:'([^']*)'|([0-9.]*[0-9]|True|False)\b)")
 _FUNCTIONS = {
     r"\bmeasurebayes\.concat\b": "measurebayes concat",
     r"\bmeasurebayes\.subset\(runs, agent=\[...\]\)": "measurebayes load DATA --subset agent=LABEL "
@@ -280,7 +281,7 @@ def on_command_line(remedy: str) -> str:
     known = {option.name for reader in READERS.values() for option in reader.options}
 
     def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
+        name, value = found[1], found[2] if found[2] is not None else found[3].lower()
         if name in _JOINS:
             return f"--join {shlex.quote(f'{name}={value}')}"
         if name in ("policy", "reader", "unconnected", "shared"):

@@ -71,6 +71,12 @@ def read_logs(
     )
 
 
+def folder_remedy(file: LogFile, whose: str) -> str:
+    """Words that name the folder of a file to which others belong."""
+    named = f": {str(file.path.parent)!r}" if file.path else ""
+    return f"give the folder as {whose} wrote it{named}"
+
+
 class Rows:
     """Records of one run, column by column, as `Run` wants them.
 

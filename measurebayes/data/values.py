@@ -30,6 +30,9 @@ _MOST_NOTED = 200  # bad values of a column, in a batch, that the linter tells a
 _DATES = (datetime.date(1678, 1, 1), datetime.date(2262, 1, 1))  # what datetime64[ns] can hold
 
 
+_CORRECT = "correct the file, or leave the record out"
+
+
 class BadValueError(Exception):
     """A single value is unusable; `parse` adds where it stands.
 
@@ -41,13 +44,18 @@ class BadValueError(Exception):
         What was expected in its place.
     code : str
         Code of the problem in docs/lint.md.
+    remedy : str
+        What to do.
     """
 
-    def __init__(self, problem: str, expected: str, code: str = "V302") -> None:
+    def __init__(
+        self, problem: str, expected: str, code: str = "V302", remedy: str = _CORRECT
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.expected = expected
         self.code = code
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def _bad_value(value: Any, error: BadValueError, where: str) -> InputError:
         f"the value {shown(value)} {error.problem}",
         where=where,
         expected=error.expected,
-        remedy="correct the file, or leave the record out",
+        remedy=error.remedy,
         code=error.code,
     )
 
@@ -148,7 +156,7 @@ def _stand_in(parser: Callable[[Any], Any], code: str) -> Any:
 
     Outcomes and counts become 0: a blank would be a problem of its own.
     """
-    for instead in ("0", None) if code == "V302" else (None,):
+    for instead in ("0", None) if code in ("V302", "V304") else (None,):
         with contextlib.suppress(BadValueError):
             return parser(instead)
     return parser(STAND_IN)

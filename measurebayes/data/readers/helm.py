@@ -85,11 +85,12 @@ def _runs(
         with going_on():
             if len(found) < 2:
                 lacking = "per_instance_stats.json" if "spec" in found else "run_spec.json"
+                one = next(iter(found.values()))
                 raise InputError(
-                    f"the run has no {lacking}",
-                    where=next(iter(found.values())).place,
+                    f"no {lacking} was given with the run",
+                    where=one.place,
                     expected="run_spec.json and per_instance_stats.json in one folder",
-                    remedy="give the folder of the run as HELM wrote it",
+                    remedy=logs.folder_remedy(one, "HELM"),
                 )
             yield _run(found["spec"], found["stats"], options, digest)
 

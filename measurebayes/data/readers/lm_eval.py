@@ -74,7 +74,7 @@ def _runs(
             "there are results but no samples: means over documents are no records of attempts",
             where=source.name,
             expected="samples_TASK_DATE.jsonl beside results_DATE.json",
-            remedy="give the folder of both; the harness writes samples with --log_samples",
+            remedy=f"{logs.folder_remedy(results[0], 'the harness')}, with --log_samples",
         )
     documents: dict[str, Mapping[str, Any]] = {}
     for file in samples:
@@ -96,12 +96,12 @@ def _results_of(samples: LogFile, results: list[LogFile]) -> LogFile:
     if len(beside) == 1:
         return beside[0]
     raise InputError(
-        f"it can't be told which results these samples belong to: {len(beside)} files of results "
-        "stand beside them",
+        "it can't be told which results these samples belong to: "
+        + (f"{len(beside)} files of results are beside them" if beside else "none were given"),
         where=samples.place,
         expected="results_DATE.json and samples_TASK_DATE.jsonl of the same date in one folder, or "
         "one file of results in it",
-        remedy="give the folder as the harness wrote it; the model stands in the results alone",
+        remedy=f"{logs.folder_remedy(samples, 'the harness')}; the results name the model",
     )
 
 

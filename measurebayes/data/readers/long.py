@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.data import values
+from measurebayes.data import scores, values
 from measurebayes.data.build import Attribute, CellCounts, build_dataset
 from measurebayes.data.problems import problem
 from measurebayes.data.readers.base import (
@@ -27,11 +28,12 @@ from measurebayes.data.readers.base import (
     name_list,
     truth,
 )
+from measurebayes.data.runs import THRESHOLD
 from measurebayes.data.schema import STATUSES
 from measurebayes.data.source import Source
 from measurebayes.data.statuses import POLICY, SCORED, StatusCounts, status_code
 from measurebayes.data.tables import Batch, check_unique_names, read_batches
-from measurebayes.data.values import MISSING, Labels
+from measurebayes.data.values import MISSING, BadValueError, Labels
 from measurebayes.errors import InputError, listed, shown
 
 TABLE = (
@@ -39,7 +41,12 @@ TABLE = (
     Column("task", "yes", "label of the task: an item, a question, a problem"),
     Column("successes", "if there is no `success`", "attempts of this row that succeeded, k of n"),
     Column("attempts", "if there is no `success`", "attempts of this row; 0 where it was not run"),
-    Column("success", "if there is no `successes`", "outcome of one attempt: 0, 1, true or false"),
+    Column(
+        "success",
+        "if there is no `successes`",
+        "outcome of one attempt: 0, 1, true or false, correct or incorrect, pass or fail; other "
+        "numbers need `threshold`",
+    ),
     Column(
         "status",
         "no",
@@ -56,6 +63,7 @@ OPTIONS = (
     COLUMNS,
     Option("ignore", None, 'columns to leave unread: names, or "*" for all that are not known'),
     POLICY,
+    THRESHOLD,
     Option(
         "duplicates",
         "error",
@@ -67,6 +75,8 @@ OPTIONS = (
     DELIMITER,
 )
 _KNOWN = [column.name for column in TABLE]
+_OUTCOMES = "0, 1, true or false, correct or incorrect, pass or fail"
+_BY_THRESHOLD = "threshold=0.5 (or another number): a score of at least that is a success"
 _NOT_ATTEMPTED = STATUSES.index("not_attempted")
 _TASK_TEXT = ("family", "source", "minutes_kind")
 
@@ -126,6 +136,7 @@ class _Records:
         self.name = name
         self.names = names
         self.statuses = StatusCounts(options["policy"], scores_beside="status" in names)
+        self.threshold = scores.threshold_of(options["threshold"])
         self.add_up = options["duplicates"] == "sum"
         strip = truth(options["strip"], "strip")
         self.label = lambda value: values.label(value, strip)
@@ -193,7 +204,7 @@ class _Records:
     def _outcome(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Successes and attempts of each row; successes are MISSING where one of them is blank."""
         if "success" in batch:
-            successes = values.parse(batch["success"], values.outcome, np.int64)
+            successes = values.parse(batch["success"], self._one, np.int64)
             return successes, np.ones_like(successes)
         successes = values.parse(batch["successes"], values.count, np.int64)
         attempts = values.parse(batch["attempts"], values.count, np.int64)
@@ -203,6 +214,19 @@ class _Records:
             _refuse_too_many(batch["successes"], successes, attempts, too_many)
             successes = np.minimum(successes, attempts)
         return np.where(blank, MISSING, successes), attempts
+
+    def _one(self, value: Any) -> int:
+        """Outcome of one attempt; letters are no marks here, as they may be answers."""
+        if values.is_blank(value):
+            return MISSING
+        score = math.nan if scores.is_letter(value) else scores.number(value)
+        if self.threshold is not None and not scores.is_mark(value):
+            score = float(score >= self.threshold) if score == score else score  # NaN stays
+        if score in (0.0, 1.0):
+            return int(score)
+        if 0 < score < 1:
+            raise BadValueError("is neither success nor failure", _OUTCOMES, "V304", _BY_THRESHOLD)
+        raise BadValueError("is not the outcome of an attempt", _OUTCOMES)
 
     def dataset(self) -> xr.Dataset:
         if not self.rows:
