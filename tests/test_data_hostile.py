@@ -9,7 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import xarray as xr
-from invented_logs import write_every_eval_ever
+from invented_logs import (
+    inspect_header,
+    inspect_sample,
+    write_every_eval_ever,
+    write_inspect_json,
+)
 
 import measurebayes as mb
 from measurebayes import data
@@ -249,3 +254,44 @@ def test_keys_of_answers() -> None:
             mb.load(table, key=key)
     with pytest.raises(InputError, match="the key is a int"):
         mb.load(table, key=1)
+
+
+def scores(*rows: tuple[object, ...], **columns: object) -> pd.DataFrame:
+    """Table of a hub."""
+    return pd.DataFrame(
+        rows, columns=["run", "task", "model", "item_id", "value"]
+    ).assign(**columns)  # fmt: skip
+
+
+def test_labels_of_two_suites_are_not_merged() -> None:
+    table = scores(("r1", "a/b", "m", "c", 1), ("r2", "a", "n", "b/c", 0))
+    for rows in (table, table[::-1]):
+        with pytest.raises(InputError, match="two suites have a task of the label 'a/b/c'"):
+            mb.load(rows, runs="all")
+    assert cells(mb.load(table, suite="a")) == {("n", "a/b/c"): (0, 1)}
+
+
+def test_labels_of_two_agents_are_not_merged() -> None:
+    table = scores(("r1", "a", "m", "q", 1), ("r2", "a", "m [e=h]", "q", 0), e=["h", None])
+    with pytest.raises(InputError, match="two agents would have the label"):
+        mb.load(table, settings="e", agent_from="model,e", runs="all")
+
+
+def test_strip_merges_no_runs_in_silence(tmp_path: Path) -> None:
+    for number, model in enumerate(["lab/m", "lab/m "]):
+        header = inspect_header(model)
+        write_inspect_json(tmp_path / f"{number}.json", header, [inspect_sample("q")])
+    with pytest.raises(InputError, match="several runs at the same tasks"):
+        mb.load(tmp_path, strip=True)
+    assert cells(mb.load(tmp_path, strip=True, runs="all")) == {("lab/m", "suite/q"): (2, 2)}
+
+
+def test_true_and_1_count_otherwise_under_a_threshold(tmp_path: Path) -> None:
+    for values in ([True, 1, False, 0, 3], [1, True, 0, False, 3]):
+        samples = [inspect_sample(f"q{type(v).__name__}{v}", v) for v in values]
+        path = write_inspect_json(tmp_path / "x.json", inspect_header(), samples)
+        found = {task: k for (_, task), (k, _) in cells(mb.load(path, threshold=2)).items()}
+        assert found == {
+            "suite/qboolTrue": 1, "suite/qint1": 0, "suite/qboolFalse": 0, "suite/qint0": 0,
+            "suite/qint3": 1,
+        }  # fmt: skip

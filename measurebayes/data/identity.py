@@ -238,7 +238,7 @@ class Records:
                     expected=f"names among: {', '.join(sorted(known))}",
                     remedy=did_you_mean(unknown[0], known) or "agent_from='model'",
                 )
-            return [_agent_label(one, agent_from) for one in settings]
+            return self._labels_from(settings, agent_from)
         # What every suite sets for itself (a solver, a limit) tells agents apart within it alone.
         by_model: dict[tuple[str, str], list[dict[str, str]]] = {}
         for at in sorted(used):
@@ -256,6 +256,23 @@ class Records:
         if several:
             raise self._open_settings(several)
         return [_agent_label(one, ["model"]) for one in settings]
+
+    def _labels_from(
+        self, settings: Sequence[Mapping[str, str]], agent_from: Sequence[str]
+    ) -> list[str]:
+        labels = [_agent_label(one, agent_from) for one in settings]
+        of_label: dict[str, tuple[str, ...]] = {}
+        for label, one in zip(labels, settings, strict=True):
+            parts = tuple(one.get(name, "") for name in agent_from)
+            if of_label.setdefault(label, parts) != parts:
+                raise InputError(
+                    f"two agents would have the label {shown(label)}: {listed(of_label[label])}; "
+                    f"and {listed(parts)}",
+                    where=f"{self.name}, option agent_from",
+                    expected="labels that tell agents apart",
+                    remedy="rename a model, or leave a setting out of agent_from",
+                )
+        return labels
 
     def _open_settings(self, several: Mapping[str, list[dict[str, str]]]) -> InputError:
         said, differing = [], []

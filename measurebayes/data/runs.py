@@ -133,6 +133,15 @@ def _distinct(column: Column) -> tuple[np.ndarray, list[Any]]:
     return codes, distinct.tolist()
 
 
+def _truths_as_words(column: Column) -> Column:
+    """Scores with true and false in words, because True and 1 are equal and count otherwise."""
+    words = {True: "true", False: "false"}
+    if isinstance(column, Encoded):
+        told = [words[bool(v)] if isinstance(v, bool | np.bool_) else v for v in column.values]
+        return replace(column, values=told)
+    return [words[bool(v)] if isinstance(v, bool | np.bool_) else v for v in column]
+
+
 def _plain_values(column: Column) -> Sequence[Any]:
     if isinstance(column, Encoded):
         return [column.values[at] for at in column.indices.tolist()]
@@ -174,6 +183,7 @@ class _Collected:
         family = str(options["family"] or "")
         self.family = f"metadata.{family.removeprefix('column:')}" * family.startswith("column:")
         self.family_of: dict[int, set[str]] = {}
+        self.suite_of: dict[int, str] = {}  # of each task
 
     def add(self, run: Run) -> None:
         size = len(run.records["task"])
@@ -190,8 +200,9 @@ class _Collected:
             "scorer": self.scorers.encode(of["scorer"]) if "scorer" in of else blank,
             "filter": self.filters.encode(of["filter"]) if "filter" in of else blank,
             "status": _status_positions(of["status"]),
-            "value": self.values.encode(of["value"]),
+            "value": self.values.encode(_truths_as_words(of["value"])),
         }
+        self._check_suites(np.unique(part["task"]).tolist(), run)
         self.parts.append(pd.DataFrame(part).astype("int32"))
         self.headers.append(replace(run, records={}))
         if self.family and self.family in of:
@@ -200,6 +211,18 @@ class _Collected:
             for task, family in set(pairs):
                 if not values.is_blank(family):
                     self.family_of.setdefault(task, set()).add(str(family))
+
+    def _check_suites(self, tasks: list[int], run: Run) -> None:
+        """Refuse a label that two suites have: item b/c of suite a is not item c of a/b."""
+        for task in tasks:
+            if self.suite_of.setdefault(task, run.suite) != run.suite:
+                raise InputError(
+                    f"two suites have a task of the label {shown(self.tasks.names[task])}: "
+                    f"{listed([self.suite_of[task], run.suite])}",
+                    where=run.place,
+                    expected="labels, SUITE/ITEM, that are different tasks where suites differ",
+                    remedy=f"suite={run.suite!r} reads one of them; or rename a suite",
+                )
 
     def dataset(self) -> xr.Dataset:
         self._check_something()
@@ -212,6 +235,8 @@ class _Collected:
         for kind, names in (("scorer", self.scorers.names), ("filter", self.filters.names)):
             frame.choose(kind, names, self.options[kind])
         agent_of_run = frame.agents(name_list(self.options["agent_from"]))
+        if self.strip:  # before runs of one agent are looked for
+            agent_of_run = [" ".join(label.split()) for label in agent_of_run]
         frame.choose_runs(agent_of_run, self.options["runs"])
         frame.check_once(self.tasks.names)
         return self._built(frame, agent_of_run)
@@ -248,10 +273,10 @@ class _Collected:
         tasks, task = _sorted_labels(labels, task_key, self._label)
         if len(tasks) < len(labels):
             raise InputError(
-                "labels of tasks differ only in blanks",
+                "labels of tasks differ only in blanks, or in the scorer that they end with",
                 where=self.name,
                 expected="each task by one label",
-                remedy="leave out the option strip",
+                remedy="leave out the option strip; choose one scorer",
             )
         statuses = StatusCounts(self.options["policy"])
         status = records["status"].to_numpy()
