@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from measurebayes.data.options import name_list, name_pairs
 from measurebayes.data.schema import STATUSES
 from measurebayes.errors import InputError, cut, did_you_mean, listed, shown
 
@@ -363,7 +364,7 @@ def _wanted(
     if isinstance(option, str) and option == "all":
         return lambda suite: "all"
     if isinstance(option, str) and "=" in option and option not in names:
-        option = {s.strip(): n.strip() for s, _, n in (p.partition("=") for p in option.split(","))}
+        option = name_pairs(option, kind, "SUITE=NAME", f"SUITE={names[-1] or 'NAME'}")
     if isinstance(option, Mapping):
         table = {str(suite): str(name) for suite, name in option.items()}
         _check_known(table.values(), {*names, "all"}, kind, where)
@@ -373,7 +374,7 @@ def _wanted(
         # a name may hold a comma itself
         chosen = [option] if option in names else [part.strip() for part in option.split(",")]
     else:
-        chosen = [str(name) for name in option]
+        chosen = name_list(option)
     _check_known(chosen, names, kind, where)
     return lambda suite: chosen
 

@@ -83,6 +83,23 @@ def name_list(value: Any, known: Container[str] = ()) -> list[str]:
     return names
 
 
+def name_pairs(text: str, option: str, shape: str, example: str) -> dict[str, str]:
+    """Parse text such as "agent=model,task=item"; a name that stands twice is an error."""
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, value = (one.strip() for one in part.partition("="))
+        if not (name and value) or name in pairs:
+            raise InputError(
+                f"the option {option} is {shown(text)}"
+                + (f", with {shown(name)} twice" if name in pairs else ""),
+                where="reader options",
+                expected=f"{shape} pairs with commas between, each name once",
+                remedy=f"{option}={example!r}",
+            )
+        pairs[name] = value
+    return pairs
+
+
 def delimiter_of(options: Mapping[str, Any]) -> str:
     """Parse the option `delimiter`."""
     value = str(options["delimiter"])

@@ -12,6 +12,8 @@ from typing import IO
 import numpy as np
 import xarray as xr
 
+from measurebayes.data.schema import check_is_dataset
+
 _BLOCK = 1 << 20
 _SEAL = b"\nmeasurebayes sha256 "
 _SEAL_BYTES = len(_SEAL) + 64 + 1
@@ -65,6 +67,7 @@ def fingerprint(dataset: xr.Dataset) -> str:
     Two datasets have the same fingerprint exactly where all variables and labels are equal,
     whatever file they come from and however wide NumPy stores their text.
     """
+    check_is_dataset(dataset)
     digest = hashlib.sha256()
     for name in sorted(map(str, dataset.variables)):
         variable = dataset[name]

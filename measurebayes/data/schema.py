@@ -109,14 +109,19 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def check_layout(dataset: object) -> None:
-    """Raise InputError where something is no dataset with the variables of the schema."""
+def check_is_dataset(dataset: object) -> None:
+    """Raise InputError where something is no dataset at all."""
     if not isinstance(dataset, xr.Dataset):
         raise InputError(
             f"the data are a {type(dataset).__name__}",
             expected="an xarray.Dataset in the schema of measurebayes",
             remedy="measurebayes.load(...) makes one from a file, a DataFrame or a bundled name",
         )
+
+
+def check_layout(dataset: xr.Dataset) -> None:
+    """Raise InputError where something is no dataset with the variables of the schema."""
+    check_is_dataset(dataset)
     for name, (dim, dtype) in VARIABLES.items():
         _check_variable(dataset, name, dim, dtype)
     for name in LABELS:

@@ -86,7 +86,7 @@ def replaced(path: Path) -> Iterator[Path]:
             where=str(path),
             remedy="make room on the disk, or choose a folder on another one"
             if full
-            else "choose a folder that exists and that you may write to",
+            else "choose a folder that exists, that you may write to, with room on its disk",
         ) from error
     except RuntimeError as error:
         if not str(error).startswith("NetCDF: "):  # what netCDF4 makes of errors of the disk

@@ -88,7 +88,11 @@ def _of_table(source: Source) -> InputError:
     columns = {name: meant(name, source.names) for name in _LONG}
     odd = _odd_entry(source)
     properties = _properties(source)
-    if sum(map(bool, columns.values())) > 1:
+    delimiters = {";": ";", "\t": "tab", "|": "|"}
+    others = [d for d in delimiters if len(source.names) == 1 and d in source.names[0]]
+    if others:
+        remedy = f"delimiter={delimiters[others[0]]!r}, if that stands between columns"
+    elif sum(map(bool, columns.values())) > 1:
         pairs = ", ".join(f"{n!r}: {column or '...'!r}" for n, column in columns.items())
         remedy = f"name the columns: columns={{{pairs}}}"
     elif odd:

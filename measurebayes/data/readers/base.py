@@ -15,6 +15,7 @@ from measurebayes.data.options import (
     Option,
     delimiter_of,
     name_list,
+    name_pairs,
     truth,
 )
 from measurebayes.data.problems import problem
@@ -240,12 +241,4 @@ def parsed_mapping(value: Any) -> dict[str, str]:
         return {}
     if isinstance(value, Mapping):
         return {str(name): str(column) for name, column in value.items()}
-    pairs = [part.partition("=") for part in str(value).split(",")]
-    if not all(name.strip() and column.strip() for name, _, column in pairs):
-        raise InputError(
-            f"the option columns is {shown(value)}",
-            where="reader options",
-            expected="name=column pairs with commas between",
-            remedy='columns="agent=model,task=item"',
-        )
-    return {name.strip(): column.strip() for name, _, column in pairs}
+    return name_pairs(str(value), "columns", "name=column", "agent=model,task=item")
