@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from measurebayes.report.compared import comparison_context, sentences
 from measurebayes.report.page import linked, named, write
 from measurebayes.report.sections import data_contexts
 from measurebayes.report.summary import model_words, named_fits
-from measurebayes.report.text import duration, number, share, short, shortened, shown
+from measurebayes.report.text import duration, folded, number, share, short, shortened, shown
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -471,6 +472,30 @@ def test_names_are_shortened_but_stay_apart():
     assert one != two
     assert max(len(one), len(two)) <= 25
     assert shortened(["x" * 30, "x" * 30], 9)[0] == shortened(["x" * 30], 9)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("-1.9 to -1.1 logits", ["-1.9 to", "-1.1 logits"]),
+        ("6.25 to 23.5 min", ["6.25 to", "23.5 min"]),
+        ("10:30 to 11:45", ["10:30 to", "11:45"]),
+        ("model-2024-09", ["model-", "2024-09"]),
+    ],
+)
+def test_folded_labels_keep_numbers_whole(text, lines):
+    assert [line.strip() for line in folded(text, 11).splitlines()] == lines
+
+
+def test_tables_of_numbers_keep_their_labels_in_sight():
+    """On a phone the first column stays while numbers scroll, each below its head."""
+    folder = Path(mb.__file__).parent / "report" / "templates"
+    tables = re.findall(
+        r"<table([^>]*)>(.*?)</table>", (folder / "data.html").read_text(), re.DOTALL
+    )
+    numeric = [kind for kind, body in tables if "|number(" in body]
+    assert len(numeric) == 2
+    assert all("numbers" in kind for kind in numeric)
 
 
 def test_acting_characters_are_shown():

@@ -97,6 +97,9 @@ def shortened(names: Iterable[Any], width: int) -> list[str]:
     return labels
 
 
+_BREAKS = re.compile(r"[ /_]|(?<=[^ ])-|[.:](?!\d)|(?<!\d)[.:]")
+
+
 def folded(value: Any, width: int) -> str:
     """Return a shown name on at most two lines of `width` columns."""
     text = short(value, 2 * width)
@@ -104,8 +107,9 @@ def folded(value: Any, width: int) -> str:
     rest = text[len(first) :]
     if not rest:
         return text
-    # A break after a blank, slash or the like reads better than one inside a word.
-    at = max(first.rfind(mark) for mark in " /_-.:") + 1
+    # A break after a blank, slash or the like reads better than one inside a word or a number.
+    ends = [found.end() for found in _BREAKS.finditer(text)]
+    at = max((end for end in ends if end <= len(first)), default=0)
     if at > width // 3 and columns(text[at:]) <= width:
         first, rest = text[:at], text[at:]
     return f"{first.rstrip()}\n{rest}"
