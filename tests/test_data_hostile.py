@@ -225,6 +225,9 @@ def test_labels_in_the_index_of_a_frame() -> None:
     assert cells(mb.load(plain.set_axis(["x", "y", "z"]))) == want  # names of rows
     assert cells(mb.load(plain[plain["task"] == "t"])) == {k: want[k] for k in want if k[1] == "t"}
     assert cells(mb.load(pd.DataFrame([[1, 0], [0, 1]])))["2", "1"] == (1, 1)
+    hard = pd.DataFrame({"task": ["t", "u"], "hard": [1, 2]})
+    for table in (hard.set_index("task"), hard.set_axis(["x", "y"])):
+        assert mb.join(mb.load(plain), tasks=table)["hard"].values.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

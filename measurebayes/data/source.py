@@ -102,8 +102,8 @@ def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
         return frame if unnamed or again else frame.reset_index()
     if index.nlevels > 1 or index.inferred_type != "string":
         return frame
-    # of a table with a column for the agents, an index of text is but the names of rows
-    known = {"agent", "id", "model"} & {str(name) for name in frame.columns}
+    # of a table with a column of labels, an index of text is but the names of rows
+    known = {"agent", "id", "model", "task", "item"} & {str(name) for name in frame.columns}
     return frame if known else frame.rename_axis("agent").reset_index()
 
 
