@@ -139,7 +139,7 @@ def simex(lecture: Lecture) -> pd.DataFrame:
 
 def posterior(model: str, lecture: Lecture) -> pd.DataFrame:
     """Horizons of a fit: medians of tasks of average difficulty, and 90 % intervals."""
-    fit = mb.fit(model, lecture.runs, seed=1, chains=2, draws=500, progress=False)
+    fit = mb.fit(model, lecture.runs, seed=1, chains=4, draws=500, progress=False)
     table = mb.horizon_table(mb.horizons(fit, [0.5, 0.8])).pivot(index="agent", columns="success")
     columns = {
         "horizon_50": table["median", 0.5],

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from measurebayes.estimands import item_parameters, score
     from measurebayes.estimands.horizons import horizon_table, horizons, inversions
     from measurebayes.estimands.suites import compare_suites, under_rules
+    from measurebayes.estimands.trend import crossing_dates, doubling_days, trend_line, trend_table
     from measurebayes.inference import fit
     from measurebayes.inference.results import open_fit as open  # noqa: A004
     from measurebayes.inference.results import save_fit as save
@@ -70,6 +71,10 @@ _PUBLIC = {
     "inversions": ("measurebayes.estimands.horizons", "inversions"),
     "horizon_table": ("measurebayes.estimands.horizons", "horizon_table"),
     "horizons": ("measurebayes.estimands.horizons", "horizons"),
+    "crossing_dates": ("measurebayes.estimands.trend", "crossing_dates"),
+    "doubling_days": ("measurebayes.estimands.trend", "doubling_days"),
+    "trend_line": ("measurebayes.estimands.trend", "trend_line"),
+    "trend_table": ("measurebayes.estimands.trend", "trend_table"),
     "compare_suites": ("measurebayes.estimands.suites", "compare_suites"),
     "under_rules": ("measurebayes.estimands.suites", "under_rules"),
     "simex": ("measurebayes.classical.simex", "simex"),
@@ -99,7 +104,9 @@ __all__ = [
     "compare_suites",
     "concat",
     "conjoint_table",
+    "crossing_dates",
     "describe",
+    "doubling_days",
     "fit",
     "get_model",
     "horizon_table",
@@ -120,6 +127,8 @@ __all__ = [
     "simulate",
     "slope_test",
     "subset",
+    "trend_line",
+    "trend_table",
     "under_rules",
 ]
 

@@ -8,10 +8,11 @@ Equation
     d = years from the middle between first and last release, e = years from the first
     trend = level + rate d                                                   shape = linear
     trend = level + rate d + curvature d^2, curvature > 0                    shape = quadratic
-    trend = level + rate ((1 + e)^power - 1) / power                         shape = power
-    trend = level + gain (1 - exp(-e / duration)) / (1 - exp(-span / duration))  shape = saturating
-    trend = level + rate_before (d - change) before the change, rate_after (d - change) after it
-                                                                             shape = piecewise
+    trend = level + gain (g(e) / g(span) - 1/2), gain > 0
+        g(e) = (1 + e)^power - 1                                             shape = power
+        g(e) = 1 - exp(-e / duration)                                        shape = saturating
+    trend = a broken line of rates rate_before and rate_after = rate_before + bend, broken at the
+        change; rate is that of the straight line between its ends           shape = piecewise
     steepness    ~ LogNormal(log_steepness_mean, log_steepness_sd)        slopes = agent
     steepness    ~ LogNormal(0, priors[log_steepness_mean]), one for all  slopes = common
     task_effect  ~ Normal(0, task_sd)
@@ -26,8 +27,9 @@ horizon a year. The change of a piecewise trend is spread over about a month.
 Identified by
 -------------
 Release dates are data. All trends but the linear need agents over a good range of dates; gain is
-the rise over that range, so that it doesn't compete with the duration. The change lies inside the
-range of dates (its place within it ~ Beta(2, 2)).
+the rise over that range, and rate of a piecewise trend that of the line between its ends, so that
+they don't compete with the rest. The change lies inside the range of dates (its place within it ~
+Beta(2, 2), bend ~ Normal(0, priors[rate])).
 
 Not to be confused with
 -----------------------
@@ -72,23 +74,25 @@ A_MONTH = 1 / 12  # years over which a piecewise trend bends
 def trend_over(pp, priors, shape):
     d, span = pp.release_years(), pp.release_span()
     level = pp.normal("level", 4.0, priors["level"])
-    if shape == "saturating":
+    if shape in ("power", "saturating"):
         gain = pp.half_normal("gain", priors["gain"])
-        duration = pp.log_normal("duration", log(priors["duration"]), 1.0)
-        gone, whole = ((1.0 - pp.exp(-1.0 / duration * e)) for e in (d + span / 2, span))
-        return level + gain * gone / whole
-    if shape == "piecewise":
-        before, after = (pp.normal(f"rate_{x}", 0.0, priors["rate"]) for x in ("before", "after"))
-        change = pp.deterministic("change", span * (pp.beta("place", 2.0, 2.0) - 0.5))
-        bend = pp.softplus((-change + d) * (1.0 / A_MONTH)) * A_MONTH
-        return level + before * (-change + d) + (after - before) * bend
+        if shape == "power":
+            power = pp.log_normal("power", 0.0, priors["log_power"])
+            gone, whole = (pp.exp(power * pp.log(1.0 + e)) - 1.0 for e in (d + span / 2, span))
+        else:
+            duration = pp.log_normal("duration", log(priors["duration"]), 1.0)
+            gone, whole = (1.0 - pp.exp(-1.0 / duration * e) for e in (d + span / 2, span))
+        return level + gain * (gone / whole - 0.5)
     rate = pp.normal("rate", 0.0, priors["rate"])
     if shape == "quadratic":
         return level + rate * d + pp.half_normal("curvature", priors["curvature"]) * d**2
-    if shape == "power":
-        power = pp.log_normal("power", 0.0, priors["log_power"])
-        log_years = pp.log(1.0 + d + span / 2)
-        return level + rate * (pp.exp(power * log_years) - 1.0) / power
+    if shape == "piecewise":
+        bend = pp.normal("bend", 0.0, priors["rate"])
+        change = pp.deterministic("change", span * (pp.beta("place", 2.0, 2.0) - 0.5))
+        after, last = (pp.softplus((-change + e) / A_MONTH) * A_MONTH for e in (d, span / 2))
+        before = pp.deterministic("rate_before", rate - bend * last / span)
+        pp.deterministic("rate_after", before + bend)
+        return level + rate * d + bend * (after - last * (d / span + 0.5))
     return level + rate * d
 
 

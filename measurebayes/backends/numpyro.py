@@ -17,8 +17,9 @@ from numpyro.distributions import constraints
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.program.cells import Cells
 from measurebayes.program.human_times import human_times
-from measurebayes.program.labelled import Labelled, expand, labelled
-from measurebayes.program.program import DIFFICULTY, LENGTH, Program
+from measurebayes.program.labelled import Labelled
+from measurebayes.program.program import Program
+from measurebayes.program.records_first import RecordsFirst
 from measurebayes.program.registry import ModelFile, get_model
 
 Counts = Mapping[str, jax.Array]
@@ -125,6 +126,7 @@ class NumPyroProgram(Program):
         "softplus": jax.nn.softplus,
         "survival_log_odds": survival_log_odds(jnp),
         "sum": jnp.sum,
+        "total_by": lambda x, at, size: jnp.zeros((*x.shape[:-1], size)).at[..., at].add(x),
     }
 
     def __init__(self, data: xr.Dataset, layout: str, counts: Counts) -> None:
@@ -161,67 +163,16 @@ class NumPyroProgram(Program):
             numpyro.sample(name, make(location, scale), obs=jnp.asarray(observed))
 
 
-class SamplerProgram(NumPyroProgram):
-    """The same joint density, factorised for a sampler.
+class SamplerProgram(RecordsFirst, NumPyroProgram):
+    """The same joint density, factorised as suits a sampler."""
 
-    The three densities of `Program.measured_lengths` are normal, so that they can be taken in
-    another order. Difficulty, which agents' successes pin down, comes first, with log2 minutes
-    integrated out; then log2 minutes given difficulty, which little else depends on. Taken in the
-    order of the text the two would chase each other along a ridge whose width the sampler is to
-    find out.
-    """
+    def observed_times(self, kind: str) -> Labelled:
+        """Return log2 minutes of the records of a kind: an argument of the program."""
+        return Labelled(self.counts[f"{kind}_log2_minutes"], (kind,))
 
-    def measured_lengths(
-        self,
-        usual: Any,
-        spread: Any,
-        errors: Mapping[str, tuple[Any, Any]],
-        steepness: Any,
-        task_sd: Any = None,
-        origin: Any = 4.0,
-    ) -> tuple[Labelled, Labelled | None]:
-        """State the same density; see the class."""
-        size = self.size(("task",))
-        prior, spread = (
-            jnp.broadcast_to(expand(labelled(x), ("task",)), size) for x in (usual, spread)
-        )
-        mean, variance, density = self._given_records(prior, spread, errors)
-        numpyro.factor("records", density)
-        difficulty = None
-        if task_sd is not None:
-            slope, noise = (jnp.reshape(labelled(x).value, ()) for x in (steepness, task_sd))
-            total = slope**2 * variance + noise**2
-            location = slope * (mean - labelled(origin).value)
-            drawn = numpyro.sample(DIFFICULTY, dist.Normal(location, jnp.sqrt(total)))
-            difficulty = Labelled(drawn, ("task",), DIFFICULTY)
-            mean = mean + slope * variance / total * (drawn - location)
-            variance = variance * noise**2 / total
-        drawn = numpyro.sample(LENGTH, dist.Normal(mean, jnp.sqrt(variance)))
-        log2_minutes = Labelled(drawn, ("task",), LENGTH)
-        for kind in set(errors) & {"failed"}:  # a bound is not normal: it stays where it was
-            shift, error = errors[kind]
-            self.observe_times(kind, self.timed(kind, log2_minutes) + shift, error)
-        return log2_minutes, difficulty
-
-    def _given_records(
-        self, prior: Any, spread: Any, errors: Mapping[str, tuple[Any, Any]]
-    ) -> tuple[Any, Any, Any]:
-        """Return mean and variance of log2 minutes given records, and the records' log density."""
-        precision, weighted = spread**-2, jnp.zeros_like(prior)
-        density = jnp.zeros(())
-        for kind, (shift, error) in errors.items():
-            if kind == "failed" or not self.times(kind):
-                continue
-            task = self.records(kind).task
-            shift, error = (
-                jnp.broadcast_to(expand(labelled(x), (kind,)), task.shape) for x in (shift, error)
-            )
-            away = self.counts[f"{kind}_log2_minutes"] - shift - prior[task]
-            precision = precision.at[task].add(error**-2)
-            weighted = weighted.at[task].add(away * error**-2)
-            density += jnp.sum(dist.Normal(0.0, error).log_prob(away))
-        density += jnp.sum(weighted**2 / precision - jnp.log(spread**2 * precision)) / 2
-        return prior + weighted / precision, 1.0 / precision, density
+    def records_density(self, density: Labelled) -> None:
+        """Add the log density of the records."""
+        numpyro.factor("records", density.value)
 
 
 _DISTRIBUTIONS: dict[str, Callable[..., dist.Distribution]] = {

@@ -20,6 +20,13 @@ from measurebayes.program.registry import ModelFile, get_model
 LONGEST_NAME = 80
 
 
+def total_by(x: np.ndarray, at: np.ndarray, size: int) -> np.ndarray:
+    """Sum the last axis (..., record) by positions `at` (record,) into (..., size)."""
+    total = np.zeros((*np.shape(x)[:-1], size))
+    np.add.at(total, (..., at), x)
+    return total
+
+
 @dataclass(frozen=True)
 class Variable:
     """A latent variable as the model text states it."""
@@ -41,6 +48,7 @@ class SimulateProgram(Program):
         "softplus": lambda x: np.logaddexp(0.0, x),
         "survival_log_odds": survival_log_odds(np),
         "sum": np.sum,
+        "total_by": total_by,
     }
 
     def __init__(self, data: xr.Dataset, rng: np.random.Generator) -> None:

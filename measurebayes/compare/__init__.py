@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["ComparisonWarning", "UnconvergedWarning", "compare", "loo"]
 
 
+INTEGRAL_LIMIT = 0.2  # units of elpd
+_PLURALS = {"cell": "cells", "task": "tasks", "family": "families", "agent": "agents"}
+
+
 class ComparisonWarning(UserWarning):
     """A comparison whose numbers must be read with care."""
 
@@ -22,7 +26,7 @@ class UnconvergedWarning(ComparisonWarning):
 
 
 def loo(fit: xr.DataTree, unit: str = "cell", **options: Any) -> xr.Dataset:
-    """Leave-one-out predictive density of each cell; see `measurebayes.compare.psis.loo`."""
+    """Leave-one-out predictive density of each unit; see `measurebayes.compare.psis.loo`."""
     from measurebayes.compare import psis
 
     return psis.loo(fit, unit, **options)
@@ -37,31 +41,32 @@ def compare(
     ----------
     fits : mapping of str to xr.DataTree
         Fits by name; one alone is allowed.
-    unit : {"cell"}
-        What is left out: one agent's attempts at one task.
+    unit : {"cell", "task", "family", "agent"}
+        What is left out: one agent's attempts at one task, or all of one task, family or agent. For
+        whole tasks, families and agents their own parameters are integrated out.
     budget : int, optional
         Bytes that an array of draws by cells may take; changes no result.
 
     Returns
     -------
     pd.DataFrame
-        Index model, best first. Columns: elpd (expected log predictive density, summed over cells,
+        Index model, best first. Columns: elpd (expected log predictive density, summed over units,
         binomial coefficient included), se (its standard error), elpd_diff (0 for the best, else
-        negative), dse (standard error of the difference, paired over cells), p (effective number
-        of parameters), weight (stacking), unit, bad_k (cells with Pareto k over 0.7).
+        negative), dse (standard error of the difference, paired over units), p (effective number
+        of parameters), weight (stacking), unit, bad_k (units with Pareto k over 0.7).
         ``attrs["warnings"]`` lists in words what to be careful about.
 
     Raises
     ------
     InputError
-        Without fits, for fits to different data, or for a unit that isn't available.
+        Without fits, for fits to different data, an unknown unit, or one with parameters that can't be integrated out.
 
     Warns
     -----
     UnconvergedWarning
         For a fit whose convergence checks fail.
     ComparisonWarning
-        Where the importance sampling of some cells can't be trusted.
+        Where the importance sampling of some units, or an integral, can't be trusted.
 
     References
     ----------
@@ -172,12 +177,22 @@ def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], s
         bad = result.attrs["bad_k"]
         if bad:
             at = int(result["pareto_k"].fillna(float("inf")).values.argmax())
-            worst = f"{result['agent'].values[at]} at {result['task'].values[at]}"
+            unit, plural = result.attrs["unit"], _PLURALS[result.attrs["unit"]]
+            names = ("agent", "task") if unit == "cell" else (unit,)
+            worst = " at ".join(str(result[name].values[at]) for name in names)
             text = (
-                f"{name!r}: Pareto k is over {K_LIMIT} for {bad} of {result.attrs['n_cells']} "
-                f"cells (worst: {worst}), so their terms, and differences of a few units of elpd, "
+                f"{name!r}: Pareto k is over {K_LIMIT} for {bad} of {result.attrs['n_units']} "
+                f"{plural} (worst: {worst}), so their terms, and differences of a few units of elpd, "
                 "can't be trusted. Nothing was done about it: more draws help a little; what "
-                "settles it is fitting again without these cells."
+                f"settles it is fitting again without these {plural}."
+            )
+            notes.append((ComparisonWarning, text))
+        error = result.attrs["integral_error"]
+        if error > INTEGRAL_LIMIT:
+            text = (
+                f"{name!r}: integrals over the own parameters of {_PLURALS[result.attrs['unit']]} "
+                f"are off by up to {error:.2f} (at single draws, by more nodes), so differences of "
+                "that size can't be trusted."
             )
             notes.append((ComparisonWarning, text))
     return notes

@@ -25,94 +25,104 @@ _FLAT = 1e-3
 
 
 def check_unit(unit: str) -> None:
-    """Refuse units for which the conditional likelihood gives a wrong answer.
+    """Refuse unknown units.
 
     Raises
     ------
     InputError
-        Unless `unit` is "cell".
     """
-    if unit == "cell":
-        return
-    if unit in UNITS:
+    if unit not in UNITS:
         raise InputError(
-            f"leaving out one {unit} at a time is asked for",
+            f"the unit {unit!r} is unknown",
             where="unit",
-            expected=(
-                f"'cell': a {unit}'s own parameters were fitted to the {unit}, so its conditional "
-                "likelihood terms would be wrong; the integrated likelihood that this unit needs "
-                "is not in this version"
-            ),
+            expected=f"one of {', '.join(UNITS)}",
             remedy="pass unit='cell'",
         )
-    raise InputError(
-        f"the unit {unit!r} is unknown",
-        where="unit",
-        expected=f"one of {', '.join(UNITS)}",
-        remedy="pass unit='cell'",
-    )
 
 
 def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Dataset:
-    """Leave-one-cell-out predictive density of a fit.
+    """Leave-one-out predictive density of a fit, by cell, task, family or agent.
 
     A cell is one agent at one task with all its attempts: the question answered is how well the
     model predicts an agent's successes at a task from the agent's other tasks and the task's
-    other agents. The binomial coefficient is included, so models of the same counts compare.
+    other agents. Of a task, a family or an agent it is how well the model predicts all successes of
+    one that it has seen nothing of, but for its human times, families and release dates; there the
+    likelihood is integrated over the unit's own parameters (`measurebayes.compare.integrated`). The
+    binomial coefficient is included, so models of the same counts compare.
 
     Parameters
     ----------
     fit : xr.DataTree
-        Its group ``log_likelihood`` is used where present; otherwise the log-likelihood is computed
-        from ``posterior`` and ``data``, some cells at a time.
-    unit : {"cell"}
+        For cells its group ``log_likelihood`` is used where present; otherwise the log-likelihood
+        is computed from ``posterior`` and ``data``, some cells at a time.
+    unit : {"cell", "task", "family", "agent"}
         What is left out.
     budget : int
-        Bytes that an array of draws by cells may take; changes no result.
+        Bytes that an array of draws by cells (by nodes of an integral) may take; changes no result.
 
     Returns
     -------
     xr.Dataset
-        Dim cell, coordinates agent and task (names): ``elpd`` (log predictive density of the cell,
-        higher is better), ``p`` (effective number of parameters), ``pareto_k``. attrs: elpd, se,
-        p (sums over cells and the standard error of the sum), unit, bad_k (number of cells with
-        Pareto k over 0.7), n_cells, n_draws, r_eff.
+        Dim cell with coordinates agent and task (names), or dim task, family or agent with its
+        names: ``elpd`` (log predictive density of the unit, higher is better), ``p`` (effective
+        number of parameters), ``pareto_k``. attrs: elpd, se, p (sums over units and the standard
+        error of the sum), unit, bad_k (number of units with Pareto k over 0.7), n_units, n_draws,
+        r_eff, integral_error (largest change of a unit's log likelihood by more nodes; 0 for cells).
 
     Raises
     ------
     InputError
-        For another unit, or a log-likelihood that is not finite.
+        For an unknown unit, a unit with parameters that can't be integrated out, or a
+        log-likelihood that is not finite.
     """
     from arviz_stats.base import array_stats
 
     check_unit(unit)
     r_eff = relative_efficiency(fit["posterior"].to_dataset())
-    blocks = [_loo_block(array_stats, block, r_eff) for block in log_likelihood_blocks(fit, budget)]
-    elpd, k, p = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    data = fit["data"].to_dataset()
+    error = 0.0
+    if unit == "cell":
+        blocks = log_likelihood_blocks(fit, budget)
+        draws = fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"]
+    else:
+        whole, error = _integrated(fit, unit, budget)
+        blocks, draws = iter([whole]), whole.shape[1]
+    found = [_loo_block(array_stats, block, r_eff) for block in blocks]
+    elpd, k, p = (np.concatenate(parts) for parts in zip(*found, strict=True))
     result = xr.Dataset(
-        {
-            "elpd": ("cell", elpd),
-            "p": ("cell", p),
-            "pareto_k": ("cell", k),
-        },
-        coords={
-            "agent": ("cell", data["agent"].values[data["agent_index"].values]),
-            "task": ("cell", data["task"].values[data["task_index"].values]),
-        },
+        {"elpd": (unit, elpd), "p": (unit, p), "pareto_k": (unit, k)},
+        coords=_names(fit["data"].to_dataset(), unit),
     )
-    cells = result.sizes["cell"]
     result.attrs = {
-        "elpd": float(result["elpd"].sum()),
-        "se": standard_error(result["elpd"].values),
-        "p": float(result["p"].sum()),
+        "elpd": float(elpd.sum()),
+        "se": standard_error(elpd),
+        "p": float(p.sum()),
         "unit": unit,
-        "bad_k": int(bad_k(result["pareto_k"].values).sum()),
-        "n_cells": cells,
-        "n_draws": fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"],
+        "bad_k": int(bad_k(k).sum()),
+        "n_units": len(elpd),
+        "n_draws": draws,
         "r_eff": r_eff,
+        "integral_error": error,
     }
     return result
+
+
+def _integrated(fit: xr.DataTree, unit: str, budget: int) -> tuple[np.ndarray, float]:
+    from measurebayes.compare.integrated import unit_log_likelihood
+
+    posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
+    return unit_log_likelihood(_model(fit), data, posterior, unit, budget)
+
+
+def _names(data: xr.Dataset, unit: str) -> dict[str, Any]:
+    """Coordinates of the units that have cells."""
+    if unit == "cell":
+        return {
+            name: ("cell", data[name].values[data[f"{name}_index"].values])
+            for name in ("agent", "task")
+        }
+    at = data["agent_index" if unit == "agent" else "task_index"].values
+    present = np.unique(data["family_index"].values[at] if unit == "family" else at)
+    return {unit: (unit, data[unit].values[present])}
 
 
 def bad_k(k: np.ndarray) -> np.ndarray:

@@ -1,0 +1,274 @@
+"""How time horizons grow with release dates: doubling times, acceleration, dates of crossing.
+
+All is read off fits of horizon_trend, whose text is evaluated at the dates that are asked for, so
+that a trend has the shape that was fitted and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import logit
+
+from measurebayes.errors import InputError, listed
+from measurebayes.estimands.horizons import quantile
+from measurebayes.program.program import DAYS_A_YEAR, RELEASES
+
+DAY = np.timedelta64(1, "D")
+STEP_DAYS = 7  # of numerical rates, and of the search for a crossing
+
+
+def trend_line(fit: xr.DataTree, dates: Any) -> xr.DataArray:
+    """Trend of log2 horizons on dates, at every draw.
+
+    Parameters
+    ----------
+    fit
+        Fit of horizon_trend.
+    dates
+        Days, in any form that `numpy.datetime64` takes; before, between or after the releases.
+
+    Returns
+    -------
+    xarray.DataArray
+        Log2 minutes of the 50 % horizon of an agent on the trend, dims (chain, draw, date).
+
+    Raises
+    ------
+    InputError
+        The fit has no trend.
+    """
+    from measurebayes.backends.evaluate import EvaluateProgram
+    from measurebayes.inference.results import model_of
+
+    posterior = _with_trend(fit)
+    days = np.atleast_1d(np.asarray(dates, dtype="datetime64[ns]"))
+    runs = fit["data"].to_dataset()
+    known = runs["release_date"].values[~np.isnat(runs["release_date"].values)]
+    longer = posterior.drop_vars("agent").pad(agent=(0, days.size), mode="edge")
+    program = EvaluateProgram(_on(runs, days, known), dict(longer.items()))
+    model = model_of(fit)
+    model.run(program, program.data, model.priors)
+    found = program.deterministics["trend"]
+    line = xr.DataArray(found.value, dims=found.dims, coords=posterior["draw"].coords)
+    line = line.isel(agent=slice(runs.sizes["agent"], None)).rename(agent="date")
+    line = line.assign_coords(date=days, chain=posterior["chain"].values)
+    return line.transpose("chain", "draw", "date").assign_attrs(units="log2 minutes")
+
+
+def doubling_days(fit: xr.DataTree, date: Any = None) -> xr.DataArray:
+    """Days in which the trend doubles, around a date.
+
+    Parameters
+    ----------
+    fit
+        Fit of horizon_trend.
+    date
+        Day; by default the last release. A linear trend has the same rate on all days.
+
+    Returns
+    -------
+    xarray.DataArray
+        Days, dims (chain, draw); infinite where the trend doesn't rise there.
+    """
+    rate = yearly_rate(fit, _last_release(fit) if date is None else date)
+    return xr.where(rate > 0.0, DAYS_A_YEAR / rate, np.inf).assign_attrs(units="days")
+
+
+def yearly_rate(fit: xr.DataTree, date: Any) -> xr.DataArray:
+    """Doublings a year of the trend over the week before a date (chain, draw)."""
+    day = np.datetime64(date, "ns")
+    line = trend_line(fit, [day - STEP_DAYS * DAY, day])
+    return (line.isel(date=1) - line.isel(date=0)) * (DAYS_A_YEAR / STEP_DAYS)
+
+
+def acceleration(fit: xr.DataTree) -> xr.DataArray:
+    """Rate at the last less rate at the first release (chain, draw), doublings a year."""
+    dates = fit["data"]["release_date"].values
+    first = np.nanmin(dates) + STEP_DAYS * DAY
+    change = yearly_rate(fit, _last_release(fit)) - yearly_rate(fit, first)
+    return change.assign_attrs(units="doublings a year")
+
+
+def crossing_dates(
+    fit: xr.DataTree,
+    minutes: float,
+    success: float = 0.5,
+    kind: str = "typical",
+    until: Any = "2040-01-01",
+) -> xr.DataArray:
+    """Date on which the trend first reaches a horizon, at every draw.
+
+    Parameters
+    ----------
+    fit
+        Fit of horizon_trend.
+    minutes
+        The horizon.
+    success
+        Its success rate, for an agent on the trend with the typical steepness.
+    kind
+        "typical" or "marginal", as for `measurebayes.horizons`.
+    until
+        Day to look up to, by weeks from the first release.
+
+    Returns
+    -------
+    xarray.DataArray
+        Days (datetime64), dims (chain, draw); NaT where it isn't reached by `until`. Attribute
+        not_reached: the share of those.
+    """
+    if not (np.isfinite(minutes) and minutes > 0):
+        raise InputError(
+            f"minutes={minutes!r}", where="crossing_dates", expected="a positive number of minutes"
+        )
+    first = np.nanmin(fit["data"]["release_date"].values)
+    days = np.arange(first, np.datetime64(until, "ns"), STEP_DAYS * DAY)
+    line = trend_line(fit, days) + _offset(fit, success, kind)
+    reached = (line >= np.log2(minutes)).values
+    date = days[reached.argmax(axis=-1)]
+    date = np.where(reached.any(axis=-1), date, np.datetime64("NaT"))
+    share = float(1.0 - reached.any(axis=-1).mean())
+    return xr.DataArray(
+        date, {"chain": line["chain"], "draw": line["draw"]}, ("chain", "draw")
+    ).assign_attrs(not_reached=share)
+
+
+def trend_table(
+    fits: Mapping[str, xr.DataTree] | xr.DataTree,
+    weights: Mapping[str, float] | None = None,
+    crossing_minutes: Sequence[float] = (),
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Summarise trends: one row a fit, and one of their mixture where weights are given.
+
+    Parameters
+    ----------
+    fits
+        Fits of horizon_trend by name, such as its shapes; or one fit.
+    weights
+        Weight of each fit: ``compare(fits, unit="agent")["weight"]``, or any other.
+    crossing_minutes
+        Horizons whose dates of crossing are told (at 50 %).
+    level
+        Probability of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index trend. Columns doubling_days, doubling_low, doubling_high (at the last release;
+        draws that don't rise count as infinite), p_not_rising, acceleration and its low and high
+        (doublings a year, last less first release), p_accelerates; for each horizon
+        crosses_MINUTES with low and high (dates, NaT where not reached by 2040).
+
+    Raises
+    ------
+    InputError
+        A fit has no trend, or weights don't fit.
+    """
+    if isinstance(fits, xr.DataTree):
+        fits = {str(fits.attrs.get("model", "trend")): fits}
+    parts = {name: _draws(fit, crossing_minutes) for name, fit in fits.items()}
+    if weights is not None:
+        parts["weighted"] = _mixture(parts, weights)
+    rows = {name: _row(part, (1.0 - level) / 2.0) for name, part in parts.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index.name = "trend"
+    return table
+
+
+def _draws(fit: xr.DataTree, crossing_minutes: Sequence[float]) -> dict[str, np.ndarray]:
+    found = {
+        "doubling": doubling_days(fit).values.ravel(),
+        "acceleration": acceleration(fit).values.ravel(),
+    }
+    for minutes in crossing_minutes:
+        found[f"crosses_{minutes:g}"] = crossing_dates(fit, minutes).values.ravel()
+    return found
+
+
+def _mixture(
+    parts: Mapping[str, Mapping[str, np.ndarray]], weights: Mapping[str, float]
+) -> dict[str, np.ndarray]:
+    """Draws of each in proportion to its weight, evenly spaced among its own."""
+    numbers = pd.Series(dict(weights), dtype=float)
+    if set(numbers.index) != set(parts) or (numbers < 0).any() or not numbers.sum() > 0:
+        raise InputError(
+            f"weights for {listed(list(map(str, numbers.index)))}",
+            where="argument weights",
+            expected=f"numbers from 0 up, not all 0, for {listed(list(parts))}",
+            remedy='mb.compare(fits, unit="agent")["weight"]',
+        )
+    numbers = numbers / numbers.sum()
+    total = min(len(part["doubling"]) for part in parts.values())
+    chosen = {}
+    for name, part in parts.items():
+        size = len(part["doubling"])
+        chosen[name] = np.linspace(0, size - 1, round(total * numbers[name])).round().astype(int)
+    keys = next(iter(parts.values()))
+    return {key: np.concatenate([p[key][chosen[n]] for n, p in parts.items()]) for key in keys}
+
+
+def _row(part: Mapping[str, np.ndarray], tail: float) -> dict[str, Any]:
+    days, change = part["doubling"], part["acceleration"]
+    row: dict[str, Any] = {
+        "doubling_days": quantile(days, 0.5),
+        "doubling_low": quantile(days, tail),
+        "doubling_high": quantile(days, 1.0 - tail),
+        "p_not_rising": float(np.mean(np.isinf(days))),
+        "acceleration": float(np.median(change)),
+        "acceleration_low": float(np.quantile(change, tail)),
+        "acceleration_high": float(np.quantile(change, 1.0 - tail)),
+        "p_accelerates": float(np.mean(change > 1e-6)),
+    }
+    for name in (key for key in part if key.startswith("crosses_")):
+        # Not reached sorts last, as a date after all others.
+        order = np.sort(part[name])
+        for mark, q in (("", 0.5), ("_low", tail), ("_high", 1.0 - tail)):
+            row[name + mark] = order[min(int(q * len(order)), len(order) - 1)]
+    return row
+
+
+def _with_trend(fit: xr.DataTree) -> xr.Dataset:
+    posterior = fit["posterior"].to_dataset()
+    if "trend" not in posterior:
+        raise InputError(
+            f"model {fit.attrs.get('model')} has no trend over release dates",
+            where="the posterior of the fit",
+            expected="a fit of horizon_trend",
+            remedy='mb.fit("horizon_trend", runs, shape="linear")',
+        )
+    return posterior
+
+
+def _on(runs: xr.Dataset, days: np.ndarray, known: np.ndarray) -> xr.Dataset:
+    """Return the data with agents added that were released on the days and attempted nothing."""
+    agents = np.array([*runs["agent"].values, *(f"\N{EM DASH}{i}" for i in range(len(days)))])
+    dates = np.concatenate([runs["release_date"].values, days])
+    others = runs.drop_dims("agent")
+    reference = f"{known.min()} {known.max()}"
+    more = xr.Dataset({"release_date": ("agent", dates)}, {"agent": agents})
+    return others.merge(more).assign_attrs(runs.attrs | {RELEASES: reference})
+
+
+def _last_release(fit: xr.DataTree) -> np.datetime64:
+    dates = fit["data"]["release_date"].values
+    return dates[~np.isnat(dates)].max()
+
+
+def _offset(fit: xr.DataTree, success: float, kind: str) -> xr.DataArray:
+    """Doublings from the 50 % horizon to another, at the typical steepness (chain, draw)."""
+    from measurebayes.estimands.curves import log_odds_of_average
+
+    posterior = fit["posterior"].to_dataset()
+    steepness = posterior["steepness"]
+    if "agent" in steepness.dims:
+        steepness = np.exp(posterior["log_steepness_mean"])
+    odds = logit(success)
+    if kind == "marginal":
+        odds = log_odds_of_average(success, posterior["task_sd"].values, np.zeros(1))
+    return xr.zeros_like(steepness) - odds / steepness
