@@ -13,6 +13,7 @@ import measurebayes as mb
 from measurebayes import data
 from measurebayes.cli import main
 from measurebayes.cli.options import on_command_line
+from measurebayes.cli.output import cell_text
 from measurebayes.errors import InputError, listed, shown
 
 
@@ -300,3 +301,28 @@ def test_remedies_in_python_become_options():
     assert text == (
         "--option strip=true, --option threshold=0.5, x=1, --option runs=all, --column 'agent=b c'"
     )
+
+
+def test_tables_of_properties_say_what_to_rename():
+    runs = mb.load(PIECES)
+    tasks = pd.DataFrame({"task_id": ["t", "u"], "human_minutes": [1, 2]})
+    with pytest.raises(InputError, match="rename 'task_id' to 'task'") as caught:
+        mb.join(runs, tasks=tasks)
+    assert caught.value.code == "T201"
+    weights = tasks.rename(columns={"task_id": "task", "human_minutes": "task_weight"})
+    with pytest.raises(InputError, match="remove it"):
+        mb.join(runs, tasks=weights)
+
+
+def test_the_summary_leaves_out_what_is_not_known(tmp_path):
+    path = tmp_path / "t.csv"
+    PIECES.replace({"agent": {"a": "a" * 50, "d": "d" * 50}}).to_csv(path, index=False)
+    lines = command("data", path).stdout.splitlines()
+    assert "human_minutes       known=0" in lines
+    assert not any(line.startswith("timing") or line.endswith("-") for line in lines)
+    at = next(number for number, line in enumerate(lines) if line.startswith("unconnected"))
+    assert re.match(r" {20}piece 2=2 agents", lines[at + 1])  # each piece on a line of its own
+
+
+def test_names_with_commas_are_quoted_in_the_summary():
+    assert cell_text({"a=b,c": 3, "plain": 1}) == "'a=b,c'=3, plain=1"

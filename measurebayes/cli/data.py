@@ -193,11 +193,15 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         print_json(summary)
         return
     tables = ("statuses", "counted_as")
+    known = {
+        key: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        for key, value in summary.items()
+    }
     print_pairs(
         {
             key: value
-            for key, value in summary.items()
-            if value not in ({}, "") and key not in tables
+            for key, value in known.items()
+            if value not in ({}, "", None) and key not in tables
         }
     )
     if summary["statuses"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_LONG = 100  # columns of a line that names and values share
 Rows = list[dict[str, Any]]
 
 
 def say(message: str) -> None:
-    """Print a message on stderr."""
-    click.echo(printable(message, keep="\n"), err=True)
+    """Print a message on stderr; where that can't be written to, the exit status must do."""
+    with contextlib.suppress(OSError):
+        click.echo(printable(message, keep="\n"), err=True)
 
 
 def save_csv(table: pd.DataFrame, path: Path, index: bool = False) -> None:
@@ -81,7 +84,10 @@ def print_pairs(pairs: Mapping[str, Any], title: str = "") -> None:
         click.echo(printable(title))
     width = max((len(name) for name in pairs), default=0)
     for name, value in pairs.items():
-        click.echo(f"{printable(name):<{width}}  {cell_text(value)}")
+        text = cell_text(value)
+        if isinstance(value, Mapping) and len(text) > _LONG:  # an item a line
+            text = f"\n{'':<{width}}  ".join(_items(value))
+        click.echo(f"{printable(name):<{width}}  {text}")
 
 
 def cell_text(value: Any) -> str:
@@ -97,10 +103,16 @@ def cell_text(value: Any) -> str:
             return "-"
         return f"{value:.1f}" if 1000 <= abs(value) < math.inf else f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={cell_text(item)}" for key, item in value.items()) or "-"
+        return ", ".join(_items(value)) or "-"
     if isinstance(value, list | tuple):
         return ", ".join(cell_text(item) for item in value) or "-"
     return printable(str(value))
+
+
+def _items(value: Mapping[str, Any]) -> list[str]:
+    """NAME=VALUE of each item; a name that holds a comma or = is quoted."""
+    names = [repr(key) if {",", "="} & set(key) else printable(key) for key in map(str, value)]
+    return [f"{name}={cell_text(item)}" for name, item in zip(names, value.values(), strict=True)]
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -16,7 +16,7 @@ from measurebayes.data.provenance import sha256
 from measurebayes.data.source import Source, file_source, frame_source
 from measurebayes.data.tables import read_batches
 from measurebayes.data.values import BadValueError, Encoded, is_blank
-from measurebayes.errors import InputError, did_you_mean, listed, shown
+from measurebayes.errors import InputError, listed, near, shown
 
 Table = str | os.PathLike[str] | pd.DataFrame
 
@@ -124,11 +124,13 @@ def _check_names(source: Source, key: str, needed: Sequence[str]) -> None:
     header = f"{source.name}, header"
     for name in (key, *needed):
         if name not in source.names:
+            other = " or ".join(map(shown, near(name, source.names))) or "a column"
             raise InputError(
                 f"the table has no column {name!r}",
                 where=header,
                 expected=f"a column {name!r}; the table has: {listed(source.names, 12)}",
-                remedy=did_you_mean(name, source.names) or f"rename the column to {name!r}",
+                remedy=f"rename {other} to {name!r}",
+                code="T201",
             )
     if len(source.names) < 2:
         raise InputError(
@@ -145,7 +147,9 @@ def _check_names(source: Source, key: str, needed: Sequence[str]) -> None:
                 + (bad or f"has a name that the data keep for something else than {key}s"),
                 where=header,
                 expected=f"{', '.join(KNOWN[key])}, or names of your own",
-                remedy="rename or remove it",
+                remedy="remove it: it is made of the families"
+                if name == "task_weight"
+                else "rename or remove it",
             )
 
 

@@ -165,7 +165,8 @@ def _check_new(agents: Labels, column: Encoded, index: np.ndarray) -> np.ndarray
                     f"the agent {shown(agents.names[code])} has more than one row",
                     where=column.place(row),
                     expected="one row for each agent",
-                    remedy="rename one of them; repeated attempts belong in a long table",
+                    remedy="rename one of them; repeated attempts belong in a long table; if the "
+                    "column holds no labels, agent='NAME' names the one that does",
                     code="I406",
                 )
                 problem(error, [row], column.place)
