@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from invented_logs import (
 
 import measurebayes as mb
 from measurebayes import data
+from measurebayes.cli import main
 from measurebayes.data import lines, tables
 from measurebayes.data.files import matching
 from measurebayes.errors import InputError
@@ -313,3 +316,17 @@ def test_true_and_1_count_otherwise_under_a_threshold(tmp_path: Path) -> None:
             "suite/qboolTrue": 1, "suite/qint1": 0, "suite/qboolFalse": 0, "suite/qint0": 0,
             "suite/qint3": 1,
         }  # fmt: skip
+
+
+class Full(io.StringIO):
+    """A stream on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_status_where_messages_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Full())
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "there-is-no-such-file"])
+    assert ended.value.code == 2
