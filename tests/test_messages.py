@@ -326,3 +326,16 @@ def test_the_summary_leaves_out_what_is_not_known(tmp_path):
 
 def test_names_with_commas_are_quoted_in_the_summary():
     assert cell_text({"a=b,c": 3, "plain": 1}) == "'a=b,c'=3, plain=1"
+
+
+@pytest.mark.parametrize("name", ["option", "arguments", "a, option x", "reader options"])
+def test_the_linter_does_not_take_a_path_for_an_argument(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    path = folder / "options.csv"
+    path.write_text("agent,task,success\na,t,maybe\n")
+    assert "V302" in {one.code for one in mb.lint(path).findings}
+    with pytest.raises(InputError, match="no option"):
+        mb.lint(path, nonsense=1)
+    with pytest.raises(InputError, match="policy"):
+        mb.lint(path, policy="nonsense")

@@ -37,7 +37,11 @@ _DECISIONS: dict[str, tuple[str, Any]] = {
     "threshold": ("V304", 0.5),
 }
 _GIVEN = re.compile(r"\b(\w+)=(\[[^\]]*\]|'[^']*')")
-_USAGE = re.compile(r"\b(options?|arguments?)\b")
+# Places of wrong arguments; a path may hold these words too.
+_USAGE = re.compile(
+    r"(?:^|, )(?:reader options|options of the reader '\w+'|option \w+|arguments of join"
+    r"|arguments? '?\w+'?)$"
+)
 
 # Code of an error that has none, by the module that raised it
 _BY_MODULE = {

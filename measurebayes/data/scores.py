@@ -140,7 +140,7 @@ def unreadable_scores(
         remedy="letters of answers need the right ones beside them (a column `target`, or the "
         "option key)"
         if letters
-        else "correct the records, or choose another scorer or column",
+        else "write 0 and 1, or numbers, in place of the words; or choose another scorer or column",
     )
 
 
