@@ -139,9 +139,9 @@ def _check_names(source: Source, key: str, needed: Sequence[str]) -> None:
             expected="a column for each property",
         )
     for name in source.names:
-        other = {n for names in KNOWN.values() for n in names} - set(KNOWN[key])
+        others = {n for names in KNOWN.values() for n in names} - set(KNOWN[key])
         bad = schema.name_problem(name)
-        if name != key and (bad or name in other | (_TAKEN - set(KNOWN[key]))):
+        if name != key and (bad or name in others | (_TAKEN - set(KNOWN[key]))):
             raise InputError(
                 f"the column {shown(name)} "
                 + (bad or f"has a name that the data keep for something else than {key}s"),
