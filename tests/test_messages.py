@@ -339,3 +339,23 @@ def test_the_linter_does_not_take_a_path_for_an_argument(tmp_path, name):
         mb.lint(path, nonsense=1)
     with pytest.raises(InputError, match="policy"):
         mb.lint(path, policy="nonsense")
+
+
+def test_a_table_that_disagrees_is_settled_as_the_message_says(tmp_path):
+    path, table = tmp_path / "t.csv", tmp_path / "tasks.csv"
+    PIECES.assign(human_minutes=[1, 1, 2, 2]).to_csv(path, index=False)
+    table.write_text("task,human_minutes\nt,5\nu,2\n")
+    words = ("data", path, "--join", f"tasks={table}")
+    given = re.findall(r"--join conflicts=(\w+)", command(*words).stderr)
+    assert given == ["table", "data"]
+    for choice, least in (("table", "min=2"), ("data", "min=1")):
+        assert least in command(*words, "--join", f"conflicts={choice}").stdout
+
+
+@pytest.mark.parametrize("name", ["subset(runs, agent=[...])", "concat", "score(runs, fit)"])
+def test_functions_in_remedies_become_commands(name):
+    text = on_command_line(f"do measurebayes.{name} first")
+    words = text.removeprefix("do ").split()
+    assert words[0] == "measurebayes"
+    assert words[1] in main.commands
+    assert text.endswith(" first")

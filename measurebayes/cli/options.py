@@ -72,8 +72,9 @@ class Command(click.Command):
 def _options_of_readers() -> set[str]:
     from measurebayes.data import READERS
 
-    joins = {"tasks", "agents", "families", "family"}
-    return joins.union(option.name for reader in READERS.values() for option in reader.options)
+    return set(_JOINS).union(
+        option.name for reader in READERS.values() for option in reader.options
+    )
 
 
 def repeat_names(args: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -269,8 +270,13 @@ _FUNCTIONS = {
     r"\bmeasurebayes\.concat\b": "measurebayes concat",
     r"\bmeasurebayes\.subset\(runs, agent=\[...\]\)": "measurebayes load DATA --subset agent=LABEL "
     "-o PART.nc",
+    r"\bmeasurebayes\.score\(runs, fit\)": "measurebayes score DATA FIT",
+    r"\bmeasurebayes\.check\(fit\)": "measurebayes check FIT",
+    r"\bmeasurebayes\.open\(path\) opens a fit;.*": "give the data themselves; commands "
+    "about a fit are check, score, report and cite",
+    r"\bmeasurebayes\.join\(runs, \.\.\., (--join [a-z=]+)\)": r"\1",
 }
-_JOINS = ("tasks", "agents", "families", "family")
+_JOINS = ("tasks", "agents", "families", "family", "conflicts", "unmatched")
 _COLUMNS = re.compile(r"\bcolumns=(?:\{([^}]*)\}|\"([^\"]*)\")")
 
 

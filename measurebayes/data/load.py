@@ -43,7 +43,8 @@ def load(path_or_name: Loadable, /, reader: str | None = None, **reader_options:
     **reader_options
         Options of the reader (see docs/data.md), and for any reader `name`, `title`, `source`,
         `licence` and `citation`, which are stored with the data, and what `measurebayes.join`
-        takes: `tasks`, `agents`, `families` (tables) and `family` (a rule).
+        takes: `tasks`, `agents`, `families` (tables), `family` (a rule), `unmatched` and
+        `conflicts`.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def _read(path_or_name: Loadable, reader: str | None, options: dict[str, Any]) -
 
 def _joins(options: dict[str, Any]) -> dict[str, Any]:
     """Take the arguments of `join` out of the options; a column of families is the reader's."""
-    names = ["tasks", "agents", "families"]
+    names = ["tasks", "agents", "families", "unmatched", "conflicts"]
     if not str(options.get("family", "")).startswith("column:"):
         names.append("family")
     taken = {name: options.pop(name) for name in names if name in options}
