@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from measurebayes.classical.simex import simex
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
+    from measurebayes.compare.crossval import crossval
     from measurebayes.data import concat, join, lint, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
@@ -66,6 +67,7 @@ _PUBLIC = {
     "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
     "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
     "compare": ("measurebayes.compare", "compare"),
+    "crossval": ("measurebayes.compare.crossval", "crossval"),
     "additivity": ("measurebayes.compare.additivity", "additivity"),
     "classical_horizons": ("measurebayes.classical.horizons", "classical_horizons"),
     "inversions": ("measurebayes.estimands.horizons", "inversions"),
@@ -105,6 +107,7 @@ __all__ = [
     "concat",
     "conjoint_table",
     "crossing_dates",
+    "crossval",
     "describe",
     "doubling_days",
     "fit",

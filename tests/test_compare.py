@@ -193,15 +193,6 @@ def test_fits_of_different_data_are_refused(rng, data):
         compare(fits)
 
 
-@pytest.mark.parametrize("unit", ["task", "family", "agent"])
-def test_other_units_are_refused_with_the_reason(rng, data, unit):
-    with pytest.raises(InputError, match="wrong") as error:
-        compare({"a": common_chance(rng, data)}, unit=unit)
-    assert "unit='cell'" in str(error.value)
-    with pytest.raises(InputError):
-        loo(common_chance(rng, data), unit=unit)
-
-
 @pytest.mark.parametrize("fits", [{}, [1, 2]])
 def test_no_fits(fits):
     with pytest.raises(InputError, match="mapping"):

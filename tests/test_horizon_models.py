@@ -1,4 +1,4 @@
-"""Models with measured lengths: the sampler's form of the density, records of human time, limits."""
+"""Horizon models: the sampler's form of the density, records of human time, limits."""
 
 import jax
 import numpy as np

@@ -23,7 +23,7 @@ LONGEST_NAME = 80
 def total_by(x: np.ndarray, at: np.ndarray, size: int) -> np.ndarray:
     """Sum the last axis (..., record) by positions `at` (record,) into (..., size)."""
     total = np.zeros((*np.shape(x)[:-1], size))
-    np.add.at(total, (..., at), x)
+    np.add.at(total, (..., at), x)  # type: ignore[arg-type]
     return total
 
 

@@ -59,7 +59,8 @@ def compare(
     Raises
     ------
     InputError
-        Without fits, for fits to different data, an unknown unit, or one with parameters that can't be integrated out.
+        Without fits, for fits to different data, an unknown unit, or one with parameters that
+        can't be integrated out.
 
     Warns
     -----
@@ -182,17 +183,18 @@ def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], s
             worst = " at ".join(str(result[name].values[at]) for name in names)
             text = (
                 f"{name!r}: Pareto k is over {K_LIMIT} for {bad} of {result.attrs['n_units']} "
-                f"{plural} (worst: {worst}), so their terms, and differences of a few units of elpd, "
-                "can't be trusted. Nothing was done about it: more draws help a little; what "
-                f"settles it is fitting again without these {plural}."
+                f"{plural} (worst: {worst}), so their terms, and differences of a few units of "
+                "elpd, can't be trusted. Nothing was done about it: more draws help a little; what "
+                f"settles it is fitting again without these {plural}"
+                + ("." if unit == "cell" else f': mb.crossval(models, runs, folds="{unit}").')
             )
             notes.append((ComparisonWarning, text))
         error = result.attrs["integral_error"]
         if error > INTEGRAL_LIMIT:
             text = (
                 f"{name!r}: integrals over the own parameters of {_PLURALS[result.attrs['unit']]} "
-                f"are off by up to {error:.2f} (at single draws, by more nodes), so differences of "
-                "that size can't be trusted."
+                f"change by up to {error:.2f} with more nodes, so differences of that size can't be "
+                "trusted."
             )
             notes.append((ComparisonWarning, text))
     return notes

@@ -38,12 +38,14 @@ from measurebayes.program.labelled import Labelled
 from measurebayes.program.records_first import RecordsFirst
 from measurebayes.program.registry import ModelFile
 
-DRAWS = 1000  # at most: the integrals of a draw take many evaluations of the model
-NODES = {1: 21, 2: 13, 3: 9}  # per parameter, by the number of a unit's own parameters
-FINER = {1: 31, 2: 19, 3: 13}
+DRAWS = 500  # at most: the integrals of a draw take many evaluations of the model
+NODES = {1: 61, 2: 17, 3: 9}  # per parameter, by the number of a unit's own parameters
+FINER = {1: 91, 2: 27, 3: 13}
 CHECKED = 20  # draws at which the integrals are done again with more nodes
 WIDER = 1.25  # than the posterior of z, since that has seen the successes
 EDGE = 1e-15
+#: Axes of a unit's own parameters, outermost first.
+LEVELS = {"task": ("task",), "agent": ("agent",), "family": ("family", "task")}
 
 Draws = Mapping[str, xr.DataArray]
 
@@ -159,11 +161,11 @@ _FROM_NORMAL: dict[str, Any] = {
 }
 
 
-def _z(p: np.ndarray) -> np.ndarray:
+def _z(p: Any) -> Any:
     return ndtri(np.clip(p, EDGE, 1.0 - EDGE))
 
 
-def _p(z: np.ndarray) -> np.ndarray:
+def _p(z: Any) -> Any:
     return np.clip(ndtr(z), EDGE, 1.0 - EDGE)
 
 
@@ -189,22 +191,60 @@ def unit_log_likelihood(
     -------
     tuple
         Array (unit, draw), units without cells left out; and the largest difference that more
-        nodes make, at some draws.
+        nodes make to a unit, on average over some draws.
 
     Raises
     ------
     InputError
         The model has an own parameter that can't be integrated out.
     """
+    coarse, fine = (rules(model, runs, posterior, unit, nodes) for nodes in (NODES, FINER))
+    drawn = thinned(posterior, DRAWS)
+    found = at_draws(model, runs, drawn, unit, coarse, budget)
+    some = np.linspace(0, drawn.sizes["sample"] - 1, CHECKED).round().astype(int)
+    again = at_draws(model, runs, drawn.isel(sample=some), unit, fine, budget)
+    return found, float(np.abs((found[:, some] - again).mean(axis=1)).max())
+
+
+def rules(
+    model: ModelFile,
+    runs: xr.Dataset,
+    posterior: xr.Dataset,
+    unit: str,
+    nodes: Mapping[int, int] = NODES,
+) -> dict[str, Rule]:
+    """Rule of each level of a unit, around the posterior of its own parameters."""
     drawn = thinned(posterior, DRAWS)
     values = {str(name): drawn[name] for name in drawn.data_vars}
-    levels = {"task": ["task"], "agent": ["agent"], "family": ["family", "task"]}[unit]
-    numbers = _numbers(model, runs, values, tuple(levels))
-    coarse = _all_units(model, runs, values, levels, numbers, NODES, budget)
-    some = np.linspace(0, drawn.sizes["sample"] - 1, CHECKED).round().astype(int)
-    few = {name: x.isel(sample=some) for name, x in values.items()}
-    fine = _all_units(model, runs, few, levels, numbers, FINER, budget)
-    return coarse.T, float(np.abs(coarse[some] - fine).max())
+    numbers = _numbers(model, runs, values, LEVELS[unit])
+    return {level: _rule(numbers[level], runs.sizes[level], nodes) for level in LEVELS[unit]}
+
+
+def at_draws(
+    model: ModelFile,
+    runs: xr.Dataset,
+    drawn: xr.Dataset,
+    unit: str,
+    given: Mapping[str, Rule],
+    budget: int,
+) -> np.ndarray:
+    """Log likelihood (unit, sample) of the units that have cells, by given rules."""
+    levels = LEVELS[unit]
+    values = {str(name): drawn[name] for name in drawn.data_vars}
+    outer, inner, axis = given[levels[0]], given[levels[-1]], levels[-1]
+    at = runs["agent_index" if axis == "agent" else "task_index"].values
+    order = np.argsort(at, kind="stable")
+    present, starts = np.unique(at[order], return_index=True)
+    parts = []
+    for some in _blocks(values, inner, runs.sizes["cell"], budget):
+        by_outer = []
+        for node in range(len(outer.log_weight) if len(levels) > 1 else 1):
+            fixed = _fixed(outer, node, levels[0]) if len(levels) > 1 else {}
+            terms = _cell_terms(model, runs, some, levels, inner, fixed)
+            summed = np.add.reduceat(terms[..., order], starts, axis=-1)
+            by_outer.append(logsumexp(summed + inner.log_weight[:, present], axis=-2))
+        parts.append(_joined(by_outer, outer, runs, present) if len(levels) > 1 else by_outer[0])
+    return np.concatenate(parts).T
 
 
 def thinned(posterior: xr.Dataset, most: int) -> xr.Dataset:
@@ -262,35 +302,6 @@ def _rule(numbers: Mapping[str, np.ndarray], size: int, nodes: Mapping[int, int]
     return Rule(names, moved, log_weight)
 
 
-def _all_units(
-    model: ModelFile,
-    runs: xr.Dataset,
-    values: Draws,
-    levels: list[str],
-    numbers: Mapping[str, Mapping[str, np.ndarray]],
-    nodes: Mapping[int, int],
-    budget: int,
-) -> np.ndarray:
-    """Log likelihood (sample, unit) of the units of the first level that have cells."""
-    rules = {level: _rule(numbers[level], runs.sizes[level], nodes) for level in levels}
-    outer, inner = rules[levels[0]], rules[levels[-1]]
-    inner_axis = levels[-1]
-    at = runs["agent_index" if inner_axis == "agent" else "task_index"].values
-    order = np.argsort(at, kind="stable")
-    present, starts = np.unique(at[order], return_index=True)
-    parts = []
-    for some in _blocks(values, inner, runs.sizes["cell"], budget):
-        by_outer = []
-        for node in range(len(outer.log_weight) if len(levels) > 1 else 1):
-            given = _given(outer, node, levels[0]) if len(levels) > 1 else {}
-            terms = _cell_terms(model, runs, some, tuple(levels), inner, inner_axis, given)
-            summed = np.add.reduceat(terms[..., order], starts, axis=-1)
-            weights = inner.log_weight[:, present]
-            by_outer.append(logsumexp(summed + weights, axis=-2))  # (sample, unit)
-        parts.append(_joined(by_outer, outer, runs, present) if len(levels) > 1 else by_outer[0])
-    return np.concatenate(parts)
-
-
 def _blocks(values: Draws, rule: Rule, cells: int, budget: int) -> Iterator[Draws]:
     samples = next(iter(values.values())).sizes["sample"]
     step = max(1, budget // (4 * 8 * cells * len(rule.log_weight)))
@@ -298,7 +309,7 @@ def _blocks(values: Draws, rule: Rule, cells: int, budget: int) -> Iterator[Draw
         yield {name: x.isel(sample=slice(start, start + step)) for name, x in values.items()}
 
 
-def _given(rule: Rule, node: int, axis: str) -> dict[str, Labelled]:
+def _fixed(rule: Rule, node: int, axis: str) -> dict[str, Labelled]:
     return {name: Labelled(rule.z[node, i], (axis,)) for i, name in enumerate(rule.names)}
 
 
@@ -308,13 +319,11 @@ def _cell_terms(
     values: Draws,
     axes: tuple[str, ...],
     rule: Rule,
-    axis: str,
-    given: Mapping[str, Labelled],
+    fixed: Mapping[str, Labelled],
 ) -> np.ndarray:
-    """Log density of every cell (sample, node, cell)."""
-    numbers = {
-        name: Labelled(rule.z[:, i], ("node", axis)) for i, name in enumerate(rule.names)
-    } | dict(given)
+    """Log density of every cell (sample, node, cell); the rule is of the last axis."""
+    own = {name: Labelled(rule.z[:, i], ("node", axes[-1])) for i, name in enumerate(rule.names)}
+    numbers = {**own, **fixed}
     program = OwnParameters(runs, values, axes, numbers)
     model.run(program, runs, model.priors)
     eta = program.log_odds

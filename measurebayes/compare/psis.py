@@ -67,7 +67,7 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
         names: ``elpd`` (log predictive density of the unit, higher is better), ``p`` (effective
         number of parameters), ``pareto_k``. attrs: elpd, se, p (sums over units and the standard
         error of the sum), unit, bad_k (number of units with Pareto k over 0.7), n_units, n_draws,
-        r_eff, integral_error (largest change of a unit's log likelihood by more nodes; 0 for cells).
+        r_eff, integral_error (largest change of a log likelihood by more nodes; 0 for cells).
 
     Raises
     ------

@@ -50,7 +50,7 @@ def trend_line(fit: xr.DataTree, dates: Any) -> xr.DataArray:
     runs = fit["data"].to_dataset()
     known = runs["release_date"].values[~np.isnat(runs["release_date"].values)]
     longer = posterior.drop_vars("agent").pad(agent=(0, days.size), mode="edge")
-    program = EvaluateProgram(_on(runs, days, known), dict(longer.items()))
+    program = EvaluateProgram(_on(runs, days, known), {str(name): x for name, x in longer.items()})
     model = model_of(fit)
     model.run(program, program.data, model.priors)
     found = program.deterministics["trend"]
@@ -75,7 +75,7 @@ def doubling_days(fit: xr.DataTree, date: Any = None) -> xr.DataArray:
     xarray.DataArray
         Days, dims (chain, draw); infinite where the trend doesn't rise there.
     """
-    rate = yearly_rate(fit, _last_release(fit) if date is None else date)
+    rate = yearly_rate(fit, _releases(fit).max() if date is None else date)
     return xr.where(rate > 0.0, DAYS_A_YEAR / rate, np.inf).assign_attrs(units="days")
 
 
@@ -88,9 +88,9 @@ def yearly_rate(fit: xr.DataTree, date: Any) -> xr.DataArray:
 
 def acceleration(fit: xr.DataTree) -> xr.DataArray:
     """Rate at the last less rate at the first release (chain, draw), doublings a year."""
-    dates = fit["data"]["release_date"].values
-    first = np.nanmin(dates) + STEP_DAYS * DAY
-    change = yearly_rate(fit, _last_release(fit)) - yearly_rate(fit, first)
+    releases = _releases(fit)
+    first, last = releases.min() + STEP_DAYS * DAY, releases.max()
+    change = yearly_rate(fit, last) - yearly_rate(fit, first)
     return change.assign_attrs(units="doublings a year")
 
 
@@ -126,12 +126,12 @@ def crossing_dates(
         raise InputError(
             f"minutes={minutes!r}", where="crossing_dates", expected="a positive number of minutes"
         )
-    first = np.nanmin(fit["data"]["release_date"].values)
+    first = _releases(fit).min()
     days = np.arange(first, np.datetime64(until, "ns"), STEP_DAYS * DAY)
     line = trend_line(fit, days) + _offset(fit, success, kind)
     reached = (line >= np.log2(minutes)).values
     date = days[reached.argmax(axis=-1)]
-    date = np.where(reached.any(axis=-1), date, np.datetime64("NaT"))
+    date = np.where(reached.any(axis=-1), date, np.datetime64("NaT", "ns"))
     share = float(1.0 - reached.any(axis=-1).mean())
     return xr.DataArray(
         date, {"chain": line["chain"], "draw": line["draw"]}, ("chain", "draw")
@@ -255,9 +255,10 @@ def _on(runs: xr.Dataset, days: np.ndarray, known: np.ndarray) -> xr.Dataset:
     return others.merge(more).assign_attrs(runs.attrs | {RELEASES: reference})
 
 
-def _last_release(fit: xr.DataTree) -> np.datetime64:
-    dates = fit["data"]["release_date"].values
-    return dates[~np.isnat(dates)].max()
+def _releases(fit: xr.DataTree) -> np.ndarray:
+    """Known release dates of the fitted agents."""
+    dates = fit["data"].to_dataset()["release_date"].values
+    return np.asarray(dates[~np.isnat(dates)])
 
 
 def _offset(fit: xr.DataTree, success: float, kind: str) -> xr.DataArray:
@@ -265,10 +266,10 @@ def _offset(fit: xr.DataTree, success: float, kind: str) -> xr.DataArray:
     from measurebayes.estimands.curves import log_odds_of_average
 
     posterior = fit["posterior"].to_dataset()
-    steepness = posterior["steepness"]
-    if "agent" in steepness.dims:
-        steepness = np.exp(posterior["log_steepness_mean"])
-    odds = logit(success)
+    own = "agent" in posterior["steepness"].dims
+    steepness = np.exp(posterior["log_steepness_mean"]) if own else posterior["steepness"]
+    odds = np.asarray(logit(success))
     if kind == "marginal":
-        odds = log_odds_of_average(success, posterior["task_sd"].values, np.zeros(1))
-    return xr.zeros_like(steepness) - odds / steepness
+        spread = posterior["task_sd"].transpose("chain", "draw").values
+        odds = log_odds_of_average(np.asarray(success), spread, np.zeros(1))
+    return xr.zeros_like(steepness) - odds / steepness.transpose("chain", "draw")

@@ -62,7 +62,7 @@ class RecordsFirst(Base):
     def _given_records(
         self, usual: Labelled, spread: Labelled, errors: Mapping[str, tuple[Any, Any]]
     ) -> tuple[Labelled, Labelled]:
-        """Return mean and variance of log2 minutes given records (task,), and note their density."""
+        """Mean and variance of log2 minutes given records (task,); their density is noted."""
         zeros = Labelled(np.zeros(self.data.sizes["task"]), ("task",))
         usual, precision, weighted = usual + zeros, spread**-2.0 + zeros, zeros
         density = Labelled(np.zeros(()))
