@@ -51,6 +51,7 @@ COMMANDS = {
         "cancellation-power",
         "additivity",
         "horizons",
+        "trend",
     ),
 }
 

@@ -10,10 +10,22 @@ from measurebayes.cli import (
     models,
     power,
     results,
+    trend,
 )
 from measurebayes.cli.group import main
 
-for _module in (data, lint, models, fitting, results, cancellation, power, additivity, horizons):
+for _module in (
+    data,
+    lint,
+    models,
+    fitting,
+    results,
+    cancellation,
+    power,
+    additivity,
+    horizons,
+    trend,
+):
     for _command in _module.COMMANDS:
         main.add_command(_command)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,19 @@ from measurebayes.cli.options import (
     check_output,
     json_option,
     load_data,
+    model_option,
     output_option,
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv
+from measurebayes.cli.results import open_fits
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
+
+MOST_PAIRS = 30  # printed
 
 # What only regressions have; the names are those of the functions' arguments.
 classical_options = all_of(
@@ -52,7 +58,8 @@ classical_options = all_of(
 
 
 @click.command(cls=Command)
-@click.argument("data")
+@model_option
+@click.argument("targets", nargs=-1, required=True, metavar="FIT... | DATA")
 @reader_options
 @click.option(
     "--success",
@@ -62,39 +69,199 @@ classical_options = all_of(
     show_default=True,
     help="Success rates: --success 0.5 0.8.",
 )
+@click.option(
+    "--kind",
+    type=click.Choice(["typical", "marginal"]),
+    default="typical",
+    show_default=True,
+    help="Of fits: the horizon of a task of average difficulty for its length, or of a task drawn "
+    "at random from those of its length.",
+)
+@click.option(
+    "--level",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="Of fits: probability of the intervals.",
+)
+@click.option(
+    "--inversions",
+    is_flag=True,
+    help="Pairs of agents whose order changes between two success rates; of fits with their "
+    "probability.",
+)
 @classical_options
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="With --classical: of the resamples and of the noise that is added.",
+)
 @json_option
 @output_option("CSV file to write as well.", required=False)
 def horizons(
-    data: str,
+    targets: tuple[str, ...],
     reading: dict[str, Any],
     classical: bool,
+    inversions: bool,
+    kind: str,
+    level: float,
     as_json: bool,
     output: Path | None,
     **settings: Any,
 ) -> None:
     """Time horizons: human time of tasks at which each agent succeeds at a given rate.
 
-    Of DATA with --classical. Minutes; a horizon beyond an agent's longest task is an extrapolation,
-    and marked so (beyond_50).
+    Of fits with a curve over human time (horizon_task and the like); of DATA with --classical. A
+    horizon beyond the longest task is an extrapolation, and marked so (extrapolated, beyond_50).
+    JSON has minutes; an infinite horizon is null there, and not_finite its probability.
     """
-    if not classical:
-        raise InputError(
-            "no model to take horizons from",
-            where="the command line",
-            expected="DATA and --classical",
-            remedy=f"measurebayes horizons {data} --classical",
-        )
+    import measurebayes as mb
+
+    success = settings["success"]
+    if inversions:
+        check_two(success)
     if output is not None:
-        check_output(output, [data])
-    table, title = regressions(data, reading, **settings)
-    if as_json:
-        print_json(table)
+        check_output(output, targets)
+    if classical:
+        table, title = regressions(one_of(targets), reading, **settings)
+        pairs = mb.inversions(table, success) if inversions else None
+        shown = table if table["note"].any() else table.drop(columns="note")
+        tables = [(title, shown)]
     else:
-        print_table(table if table["note"].any() else table.drop(columns="note"), title)
+        fits = fits_of(targets)
+        table, tables = of_fits(fits, success, kind, level)
+        pairs = changes_of_order(fits, success, kind) if inversions else None
+    if as_json:
+        print_json(table if pairs is None else {"horizons": table, "inversions": pairs})
+    else:
+        for title, shown in tables if pairs is None else [*tables, short_list(pairs)]:
+            print_table(shown, title)
+            click.echo()
     if output is not None:
         save_csv(table, output)
+
+
+def check_two(success: tuple[float, ...]) -> None:
+    """Refuse other than two success rates for changes of order, before any work is done."""
+    if len(set(success)) != 2:
+        raise InputError(
+            f"--inversions with {len(set(success))} success rates",
+            where="the command line",
+            expected="two of them, between which the order may change",
+            remedy="--success 0.5 0.8",
+        )
+
+
+def one_of(targets: tuple[str, ...]) -> str:
+    """Return the data of regressions, one set at a time."""
+    if len(targets) > 1:
+        raise InputError(
+            f"{len(targets)} sets of data",
+            where="the command line",
+            expected="one, with --classical",
+            remedy=f"measurebayes horizons {targets[0]} --classical",
+        )
+    return targets[0]
+
+
+def fits_of(targets: tuple[str, ...]) -> dict[str, xr.DataTree]:
+    """Open fits; the message for what is none says how data get horizons."""
+    try:
+        return open_fits(targets)
+    except InputError as error:
+        if "fit" in str(error.expected):
+            data = next((t for t in targets if not t.endswith(".nc")), targets[0])
+            error.remedy = (
+                f"measurebayes fit horizon_task {data} -o fit.nc, then horizons fit.nc; or, "
+                f"without a model, measurebayes horizons {data} --classical"
+            )
+        raise
+
+
+def of_fits(
+    fits: dict[str, xr.DataTree], success: tuple[float, ...], kind: str, level: float
+) -> tuple[pd.DataFrame, list[tuple[str, pd.DataFrame]]]:
+    """Return the table of horizons in minutes, and for readers one with titles each rate."""
+    import pandas as pd
+
+    import measurebayes as mb
+    from measurebayes.report.text import duration
+
+    parts, tables = [], []
+    for name, fit in fits.items():
+        draws = mb.horizons(fit, success, kind)
+        part = mb.horizon_table(draws, level)
+        parts.append(part.assign(fit=name, kind=kind))
+        longest = duration(draws.attrs["longest_minutes"])
+        for rate in part["success"].unique().tolist():
+            rows = part[part["success"] == rate].sort_values("median", ascending=False)
+            title = (
+                f"{name}: {100 * rate:g} % horizon, {kind} task; the longest task takes {longest}"
+            )
+            tables.append((title.replace("\u202f", " "), readable(rows, level)))
+    table = pd.concat(parts, ignore_index=True)
+    first = ["fit", "kind", "agent", "success"]
+    return table[[*first, *(column for column in table if column not in first)]], tables
+
+
+def readable(rows: pd.DataFrame, level: float) -> pd.DataFrame:
+    """Return rows of a table of horizons in words: times, an interval, a mark."""
+    import pandas as pd
+
+    low, high = rows["low"].map(work_time), rows["high"].map(work_time)
+    return pd.DataFrame(
+        {
+            "agent": rows["agent"],
+            "horizon": rows["median"].map(work_time),
+            f"{100 * level:g} %": low + " to " + high,
+            "P(none finite)": rows["not_finite"],
+            "P(beyond longest)": rows["beyond"],
+            "": rows["extrapolated"].map({True: "extrapolated", False: ""}),
+        }
+    )
+
+
+def work_time(minutes: float) -> str:
+    """Write a time as people do: 4 s, 15 min, 3.2 h, 12 days of 24 hours, infinite."""
+    from measurebayes.report.text import duration
+
+    if minutes in (0.0, math.inf):
+        return "0" if minutes == 0.0 else "infinite"
+    days = minutes / 1440
+    if days < 2:
+        return duration(minutes).replace("\u202f", " ")
+    return (
+        f"{days:.1f} days"
+        if days < 10
+        else f"{days:,.0f} days"
+        if days < 1e6
+        else f"{days:.0e} days"
+    )
+
+
+def changes_of_order(
+    fits: dict[str, xr.DataTree], success: tuple[float, ...], kind: str
+) -> pd.DataFrame:
+    """Return pairs of agents of every fit with the probability that their order changes."""
+    import pandas as pd
+
+    import measurebayes as mb
+
+    parts = [mb.inversions(fit, success, kind).assign(fit=name) for name, fit in fits.items()]
+    table = pd.concat(parts, ignore_index=True)
+    return table[["fit", *(column for column in table if column != "fit")]]
+
+
+def short_list(pairs: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Return a title and the pairs to show: of fits, those whose order may well change."""
+    title = "Pairs of agents whose order changes between the two success rates"
+    if "p_changes" not in pairs:
+        return title, pairs
+    likely, sure = pairs[pairs["p_changes"] >= 0.1], (pairs["p_changes"] > 0.5).sum()
+    note = f"{sure} of {len(pairs)} more likely than not; those of 10 % and more"
+    return f"{title}: {note}", likely.head(MOST_PAIRS)
 
 
 def regressions(

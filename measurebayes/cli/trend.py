@@ -1,0 +1,128 @@
+"""The command trend: how horizons grow with release dates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from measurebayes.cli.horizons import work_time
+from measurebayes.cli.options import (
+    Command,
+    Several,
+    check_output,
+    json_option,
+    model_option,
+    output_option,
+)
+from measurebayes.cli.output import print_json, print_table, records, save_csv
+from measurebayes.cli.results import open_fits
+from measurebayes.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@click.command(cls=Command)
+@model_option
+@click.argument("fits", nargs=-1, required=True, metavar="FIT...")
+@click.option(
+    "--weights",
+    type=click.Choice(["stacking"]),
+    help="A row for the mixture of the fits, weighted by leave-one-agent-out comparison. It rests "
+    "on importance sampling, which often fails for whole agents: bad_k counts those.",
+)
+@click.option(
+    "--crosses",
+    cls=Several,
+    type=click.FloatRange(0.0, min_open=True),
+    default=(),
+    metavar="MINUTES...",
+    help="When the trend of the 50 % horizon reaches these: --crosses 480 10080.",
+)
+@click.option(
+    "--level",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Probability of the intervals.",
+)
+@json_option
+@output_option("CSV file to write as well.", required=False)
+def trend(
+    fits: tuple[str, ...],
+    weights: str | None,
+    crosses: tuple[float, ...],
+    level: float,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """How horizons grow with release dates: doubling time, acceleration, dates of crossing.
+
+    Of fits of horizon_trend, such as its shapes. Doubling times are those at the last release;
+    acceleration is the rate at the last less that at the first release, in doublings a year. Dates
+    that are not reached by 2040 are null in JSON.
+    """
+    import measurebayes as mb
+
+    if output is not None:
+        check_output(output, fits)
+    if weights and len(fits) < 2:
+        raise InputError(
+            "--weights with one fit",
+            where="the command line",
+            expected="two fits or more, whose trends are mixed",
+            remedy="leave out --weights, or add fits of other shapes",
+        )
+    opened = open_fits(fits)
+    if weights:
+        mb.trend_table(next(iter(opened.values())))  # before the comparison, which takes a minute
+    compared = mb.compare(opened, unit="agent") if weights else None
+    share = None if compared is None else {str(n): w for n, w in compared["weight"].items()}
+    table = mb.trend_table(opened, share, crosses, level)
+    for column in [name for name in map(str, table) if name.startswith("crosses_")]:
+        table[column] = table[column].dt.strftime("%Y-%m-%d").replace(float("nan"), None)
+    if compared is not None:
+        table.insert(0, "weight", compared["weight"].reindex(table.index).fillna(1.0))
+        table.insert(1, "bad_k", compared["bad_k"].reindex(table.index))
+    if as_json:
+        print_json(table)
+    else:
+        print_table(readable(table, level), "Trend of 50 % horizons over release dates")
+    if output is not None:
+        save_csv(table, output, index=True)
+
+
+def readable(table: pd.DataFrame, level: float) -> pd.DataFrame:
+    """Return a table of trends with intervals and dates in words."""
+    import pandas as pd
+
+    rows = []
+    for row in records(table):
+        words: dict[str, Any] = {"trend": row["trend"]}
+        if "weight" in row:
+            words["weight"], words["bad k"] = round(row["weight"], 3), row["bad_k"]
+        words["doubles in"] = days(row["doubling_days"])
+        words[f"{100 * level:g} %"] = f"{days(row['doubling_low'])} to {days(row['doubling_high'])}"
+        words["P(not rising)"] = row["p_not_rising"]
+        # a rounded -0.00 would be taken for a sign
+        change = [round(row[f"acceleration{end}"], 2) + 0.0 for end in ("", "_low", "_high")]
+        words["acceleration"] = "{:.2f} ({:.2f} to {:.2f})".format(*change)
+        words["P(accelerates)"] = row["p_accelerates"]
+        for column in row:
+            if not column.startswith("crosses_") or column.endswith(("_low", "_high")):
+                continue
+            low, high = (row[column + end] or "after 2039" for end in ("_low", "_high"))
+            at = work_time(float(column.removeprefix("crosses_")))
+            words[f"reaches {at}"] = f"{row[column] or 'after 2039'} ({low} to {high})"
+        rows.append(words)
+    return pd.DataFrame(rows)
+
+
+def days(number: float) -> str:
+    """Write a doubling time."""
+    return "never" if number == float("inf") else f"{number:,.0f} days"
+
+
+COMMANDS = [trend]

@@ -1,0 +1,113 @@
+"""The commands horizons, trend and plan on fits: the numbers of Python, and words for people."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from fake_horizons import horizon_fit
+
+import measurebayes as mb
+from measurebayes.cli import main
+from measurebayes.cli.horizons import work_time
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Files of a fit with horizons and of one with a trend, and the fits."""
+    folder = tmp_path_factory.mktemp("fits")
+    found = {}
+    for name, model in (("task", "horizon_task"), ("trend", "horizon_trend")):
+        fit = horizon_fit(model)
+        mb.save(fit, folder / f"{name}.nc")
+        found[name] = str(folder / f"{name}.nc"), fit
+    return found
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_horizons_are_those_of_python(files, tmp_path):
+    path, fit = files["task"]
+    csv = tmp_path / "h.csv"
+    options = ("--success", 0.5, 0.9, "--kind", "marginal", "--level", 0.8, "--json", "-o", csv)
+    found = run("horizons", path, *options)
+    assert found.exit_code == 0
+    table = pd.DataFrame(json.loads(found.stdout))
+    expected = mb.horizon_table(mb.horizons(fit, [0.5, 0.9], "marginal"), 0.8)
+    pd.testing.assert_frame_equal(table.drop(columns=["fit", "kind"]), expected, check_dtype=False)
+    assert set(table["fit"]) == {"task"}
+    assert set(table["kind"]) == {"marginal"}
+    pd.testing.assert_frame_equal(pd.read_csv(csv), table, check_dtype=False)
+
+
+def test_people_read_times_and_marks(files):
+    path, _ = files["task"]
+    found = run("horizons", path, files["trend"][0], "--success", 0.5, "--inversions")
+    assert found.exit_code == 2
+    assert "--success 0.5 0.8" in found.stderr
+    lines = run("horizons", path, "--inversions").stdout.splitlines()
+    assert lines[0] == "task: 50 % horizon, typical task; the longest task takes 16 h"
+    assert lines[2].startswith("newest")
+    assert lines[2].endswith("extrapolated")
+    assert " h  " in lines[2]
+    assert lines[5].startswith("old")
+    assert not lines[5].endswith("extrapolated")
+    assert any(line.startswith("Pairs of agents whose order changes") for line in lines)
+
+
+def test_pairs_in_json(files):
+    path, fit = files["task"]
+    found = json.loads(run("horizons", path, "--inversions", "--json").stdout)
+    pairs = mb.inversions(fit).to_dict("records")
+    assert [{**row, "fit": "task"} for row in pairs] == found["inversions"]
+    assert len(found["horizons"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (0.05, "3 s"),
+        (15, "15 min"),
+        (192, "3.2 h"),
+        (2820, "47 h"),
+        (1440 * 12, "12 days"),
+        (1440 * 2.5, "2.5 days"),
+        (np.inf, "infinite"),
+        (0.0, "0"),
+        (1440e9, "1e+09 days"),
+    ],
+)
+def test_times_in_words(minutes, words):
+    assert work_time(minutes) == words
+
+
+def test_what_is_no_fit_is_refused_with_both_ways():
+    found = run("horizons", "metr-th1.1", "more.csv")
+    assert found.exit_code == 2
+    assert "measurebayes fit horizon_task metr-th1.1" in found.stderr
+    assert "horizons metr-th1.1 --classical" in found.stderr
+    assert run("horizons", "metr-th1.1", "more.csv", "--classical").exit_code == 2
+
+
+def test_trend_is_that_of_python(files):
+    path, fit = files["trend"]
+    found = run("trend", path, "--crosses", 480, 1e15, "--json")
+    assert found.exit_code == 0
+    [row] = json.loads(found.stdout)
+    expected = mb.trend_table(fit, crossing_minutes=[480, 1e15]).iloc[0]
+    assert row["doubling_days"] == pytest.approx(expected["doubling_days"])
+    assert row["crosses_480"] == str(expected["crosses_480"].date())
+    assert row["crosses_1e+15_high"] is None
+    text = run("trend", path, "--crosses", 480).stdout
+    assert f"{expected['doubling_days']:.0f} days" in text
+    assert "reaches 8 h" in text
+
+
+def test_trend_refuses_what_it_can_not_do(files):
+    assert "has no trend" in run("trend", files["task"][0]).stderr
+    found = run("trend", files["trend"][0], "--weights", "stacking")
+    assert found.exit_code == 2
+    assert "leave out --weights" in found.stderr
