@@ -12,6 +12,7 @@ from measurebayes.backends.simulate import SimulateProgram, prior_draw, variable
 from measurebayes.checks.contract import invented_data
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.errors import InputError
+from measurebayes.program.human_times import human_times
 from measurebayes.program.labelled import Labelled
 from measurebayes.program.registry import get_model
 
@@ -141,12 +142,35 @@ def test_effects_of_families_are_shared_by_their_tasks():
     assert found[family, 11] == pytest.approx(np.log(plain), abs=0.01)
 
 
-def test_a_task_left_out_keeps_its_human_times():
+def lengths_given_records(data, draws, rng):
+    """Return log2 minutes and difficulties drawn given human times, record by record."""
+    draws, times = draws.isel(chain=0), human_times(data)
+    origin, spread = draws["length_mean"].values, draws["length_sd"].values
+    suites = draws["suite"].values.tolist()
+    place = [suites.index(s) for s in data["source"].values]
+    precision = np.repeat(spread[:, None] ** -2, data.sizes["task"], axis=1)
+    total = precision * origin[:, None]
+    for kind, shift in (("timed", 0.0), ("recorded", 0.0), ("estimated", draws["estimate_bias"])):
+        error = draws["estimate_sd"].values[:, None] + np.zeros(data.sizes["task"])
+        if kind != "estimated":
+            error = draws["timing_sd"].transpose("draw", "suite").values[:, place]
+        for j, observed in zip(times[kind].task, times[kind].log2_minutes, strict=True):
+            precision[:, j] += error[:, j] ** -2
+            total[:, j] += (observed - np.asarray(shift)) * error[:, j] ** -2
+    x = total / precision + rng.normal(size=total.shape) * precision**-0.5
+    mean = draws["steepness"].values[:, None] * (x - origin[:, None])
+    hard = mean + rng.normal(size=x.shape) * draws["task_sd"].values[:, None]
+    dims = ("chain", "draw", "task")
+    return {"log2_minutes": (dims, x[None]), "difficulty": (dims, hard[None])}
+
+
+def test_a_task_left_out_keeps_its_human_times(rng):
     data = invented_data()
     small = {"task_sd": 0.7, "log2_horizon_sd": 1.0, "log2_horizon_mean": 0.5, "length_sd": 1.0}
     small |= {"log_steepness_mean": 0.2, "length_mean": 1.0, "estimate_bias": 0.3}
     model = tempered("horizon_eiv:slopes=common", **small)
     draws = posterior_of(model, data)
+    draws = draws.assign(lengths_given_records(data, draws, rng))
     found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
     assert error < 0.01
     one, j = draws.isel(chain=0, draw=5), 3  # one recorded time
