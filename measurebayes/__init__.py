@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
     from measurebayes.estimands.horizons import horizon_table, horizons, inversions
+    from measurebayes.estimands.length import length_share
     from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.estimands.trend import crossing_dates, doubling_days, trend_line, trend_table
     from measurebayes.inference import fit
@@ -79,6 +80,7 @@ _PUBLIC = {
     "trend_table": ("measurebayes.estimands.trend", "trend_table"),
     "compare_suites": ("measurebayes.estimands.suites", "compare_suites"),
     "under_rules": ("measurebayes.estimands.suites", "under_rules"),
+    "length_share": ("measurebayes.estimands.length", "length_share"),
     "simex": ("measurebayes.classical.simex", "simex"),
     "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
@@ -117,6 +119,7 @@ __all__ = [
     "inversions",
     "item_parameters",
     "join",
+    "length_share",
     "lint",
     "load",
     "numpyro_model",

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from measurebayes.report.cancellation import plot_cancellation, plot_triple
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
-    from measurebayes.report.plots import (
-        plot_abilities,
-        plot_difficulties,
-        plot_horizons,
-        plot_wright,
-    )
+    from measurebayes.report.horizon_figures import plot_horizons, plot_success, plot_trend
+    from measurebayes.report.plots import plot_abilities, plot_difficulties, plot_wright
 
 __all__ = [
     "cite",
@@ -35,6 +31,8 @@ __all__ = [
     "plot_icc",
     "plot_predictive",
     "plot_ranks",
+    "plot_success",
+    "plot_trend",
     "plot_triple",
     "plot_wright",
     "report",
@@ -43,7 +41,9 @@ __all__ = [
 _PLOTS = {
     "plot_abilities": "measurebayes.report.plots",
     "plot_difficulties": "measurebayes.report.plots",
-    "plot_horizons": "measurebayes.report.plots",
+    "plot_horizons": "measurebayes.report.horizon_figures",
+    "plot_success": "measurebayes.report.horizon_figures",
+    "plot_trend": "measurebayes.report.horizon_figures",
     "plot_wright": "measurebayes.report.plots",
     "plot_icc": "measurebayes.report.curves",
     "plot_predictive": "measurebayes.report.curves",
@@ -63,9 +63,10 @@ def report(
     """Write one self-contained HTML page about fits.
 
     The page loads nothing and runs no script. It holds a summary of the data, the comparison, the
-    check of cancellation axioms, each model with its priors, abilities and difficulties with
-    intervals, item characteristic curves, a Wright map, predictive checks, diagnostics, provenance
-    and citations. A fit that has not converged gets a warning at the top.
+    check of cancellation axioms, time horizons where a model has them, each model with its priors,
+    abilities and difficulties with intervals, item characteristic curves, a Wright map, predictive
+    checks, diagnostics, provenance and citations. A fit that has not converged gets a warning at
+    the top.
 
     Parameters
     ----------

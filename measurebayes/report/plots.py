@@ -42,34 +42,7 @@ def plot_abilities(fit: xr.DataTree) -> Any:
         The model has no ability of each agent.
     """
     table = interval_table(fit, "ability", "agent").assign(state="")
-    return _intervals(table, "Ability (logits)", ("ablest", "least able"), "agents")
-
-
-def plot_horizons(fit: xr.DataTree) -> Any:
-    """Draw every agent's time horizon with its 50 % and 95 % intervals, longest first.
-
-    The axis is logarithmic; a week of work has 40 hours, a year 2000.
-
-    Parameters
-    ----------
-    fit : DataTree
-        A fit with ``log2_horizon`` (chain, draw, agent), the log2 of minutes.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        The model has no horizon of each agent.
-    """
-    table = interval_table(fit, "log2_horizon", "agent").assign(state="")
-    figure = _intervals(table, "Horizon (human working time)", ("longest", "shortest"), "agents")
-    panel = figure.axes[-1]
-    marks = time_marks(*panel.get_xlim())
-    panel.set_xticks([at for at, _ in marks], [text for _, text in marks])
-    return figure
+    return draw_intervals(table, "Ability (logits)", ("ablest", "least able"), "agents")
 
 
 # In minutes of work, the marks that say most first.
@@ -125,10 +98,26 @@ def plot_difficulties(fit: xr.DataTree) -> Any:
     """
     table = interval_table(fit, "difficulty", "task")
     table["state"] = counts_table(data_of(fit), "task")["state"]
-    return _intervals(table, "Difficulty (logits)", ("hardest", "easiest"), "tasks")
+    return draw_intervals(table, "Difficulty (logits)", ("hardest", "easiest"), "tasks")
 
 
-def _intervals(table: pd.DataFrame, x: str, ends: tuple[str, str], kind: str) -> Any:
+def draw_intervals(
+    table: pd.DataFrame, x: str, ends: tuple[str, str], kind: str, explain: bool = True
+) -> Any:
+    """Draw a table of intervals (as `interval_table` has, and a state), the highest mean first.
+
+    Parameters
+    ----------
+    table : DataFrame
+    x : str
+        Label of the axis.
+    ends : tuple of str
+        Words for the first and the last rows.
+    kind : str
+        What the rows are.
+    explain : bool
+        Whether to add the legend.
+    """
     table = table.sort_values("mean", ascending=False, kind="stable").reset_index(drop=True)
     if len(table) <= MOST_LABELLED:
         figure, axes = look.new_figure(1.1 + look.ROW * len(table))
@@ -139,7 +128,8 @@ def _intervals(table: pd.DataFrame, x: str, ends: tuple[str, str], kind: str) ->
         bottom, top = axes[-1, 0], axes[0, 0]
     look.label(bottom, x=x)
     bottom.locator_params(axis="x", nbins=5)
-    _legend(figure, top, table)
+    if explain:
+        _legend(figure, top, table)
     return figure
 
 
@@ -189,7 +179,7 @@ def _rows(panel: Any, table: pd.DataFrame, thin: bool = False) -> None:
         colour = look.VERMILION if state else look.BLUE
         part = table[rows]
         for low, high, width in zip(("low95", "low50"), ("high95", "high50"), widths, strict=True):
-            line = _segments(part[low], part[high], y[rows])
+            line = segments(part[low], part[high], y[rows])
             panel.plot(*line, color=colour, linewidth=width, alpha=0.9)
         panel.plot(
             part["mean"],
@@ -205,7 +195,7 @@ def _rows(panel: Any, table: pd.DataFrame, thin: bool = False) -> None:
         panel.set_ylim(len(table), -1)
 
 
-def _segments(low: Any, high: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def segments(low: Any, high: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return x and y of horizontal segments as one line with gaps."""
     x = np.column_stack([low, high, np.full(len(y), np.nan)]).ravel()
     return x, np.repeat(y.astype(float), 3)

@@ -15,6 +15,7 @@ from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
 from measurebayes.report.compared import comparison_context
 from measurebayes.report.figure import to_svg
+from measurebayes.report.horizons import horizons_context
 from measurebayes.report.priors import priors_context
 from measurebayes.report.quantity import quantity_context
 from measurebayes.report.summary import (
@@ -67,6 +68,7 @@ def page_context(
         "data": data_contexts(fits),
         "comparison": compared,
         "quantity": quantity_context(fits, cancellation),
+        "horizons": horizons_context(fits, doubtful),
         "citations": citations(fits.values(), compared=bool(compared and compared["rows"])),
     }
 
@@ -282,12 +284,6 @@ def _figures(name: str, fit: xr.DataTree, worst: list[str]) -> dict[str, str]:
             plots.plot_abilities,
             f"Abilities {who}: {agents} agents, ablest first, with {INTERVALS} in logits. The "
             "table below holds the numbers.",
-        ),
-        "horizons": (
-            has_each(fit, "log2_horizon", "agent"),
-            plots.plot_horizons,
-            f"Time horizons {who}: {agents} agents, longest first, with {INTERVALS} on a "
-            "logarithmic axis. The table below holds the numbers.",
         ),
         "difficulties": (
             difficulties,
