@@ -115,6 +115,11 @@ def agents(runs: xr.Dataset) -> dict:
     return {"agents": last, "rows": rows}
 
 
+def signed(value: float, digits: int) -> str:
+    """Return a number with a true minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def units_table(rows: dict) -> str:
     """Differences from the best of each column, in units of elpd."""
     lines = [
@@ -126,32 +131,32 @@ def units_table(rows: dict) -> str:
     for name, row in rows.items():
         cells = []
         for unit in names:
-            text = f"{row[unit]['elpd'] - best[unit]:.0f}".replace("-", "−")
+            text = signed(row[unit]["elpd"] - best[unit], 0)
             bad = row[unit].get("bad_k", 0)
             cells.append(text + (f" ({bad} k > 0.7)" if bad else ""))
         mark = "" if row["converged"] else " (not converged)"
         lines.append(f"| `{name}`{mark} | " + " | ".join(cells) + " |")
-    levels = " | ".join(f"{best[unit]:.0f}".replace("-", "−") for unit in names)
+    levels = " | ".join(signed(best[unit], 0) for unit in names)
     return "\n".join([*lines, f"| *elpd of the best* | {levels} |"])
 
 
 def trends_table(rows: dict) -> str:
     """Doubling times, acceleration, dates and elpd of the shapes."""
     lines = [
-        "| shape | doubling time now, days (95 %) | acceleration, doublings a year | 8 hours reached | "
-        "elpd, agents left out (difference, its SE) | weight |",
+        "| shape | doubling time now, days (95 %) | acceleration, doublings a year "
+        "| 8 hours reached | elpd, agents left out (difference, its SE) | weight |",
         "|---|---|---|---|---|---|",
     ]
     for name, row in rows.items():
         days = (
             f"{row['doubling_days']:.0f} ({row['doubling_low']:.0f} to {row['doubling_high']:.0f})"
         )
-        change = f"{row['acceleration']:.1f}".replace("-", "−")
+        change = signed(row["acceleration"], 1)
         change += f" (P > 0: {row['p_accelerates']:.2f})"
         date = str(row["crosses_480"])[:7]
         elpd = ""
         if row["elpd"] is not None:
-            elpd = f"{row['elpd']:.1f} ({row['elpd_diff']:.1f}, {row['dse']:.1f})".replace("-", "−")
+            elpd = f"{signed(row['elpd'], 1)} ({signed(row['elpd_diff'], 1)}, {row['dse']:.1f})"
         weight = "" if row["weight"] is None else f"{row['weight']:.2f}"
         mark = "" if row["converged"] else " (not converged)"
         lines.append(f"| {name}{mark} | {days} | {change} | {date} | {elpd} | {weight} |")
