@@ -11,6 +11,7 @@ from scipy.special import comb, expit
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.backends.simulate import SimulateProgram, prior_draw, variables
 from measurebayes.checks.contract import invented_data
+from measurebayes.compare import INTEGRAL_LIMIT
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.errors import InputError
 from measurebayes.program.human_times import human_times
@@ -117,7 +118,7 @@ def test_two_parameters_of_a_task_are_integrated_out_together(rng):
     model = tempered("two_pl", **MODEST, log_discrimination_sd=0.3)
     draws = informed(model, data, posterior_of(model, data), "task", rng)
     found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
-    assert error < 0.01
+    assert error < INTEGRAL_LIMIT
     one, at = draws.isel(chain=0, draw=7), np.flatnonzero(data["task_index"].values == 2)
     ability = one["ability"].values[data["agent_index"].values[at]]
     mean, sd = float(one["difficulty_mean"]), float(one["difficulty_sd"])
@@ -127,7 +128,7 @@ def test_two_parameters_of_a_task_are_integrated_out_together(rng):
         return over(lambda b: binomials(data, at, a * (ability - b)), mean, sd)
 
     plain = over(given, 0.0, float(one["log_discrimination_sd"]), 151)
-    assert found[2, 7] == pytest.approx(np.log(plain), abs=0.01)
+    assert found[2, 7] == pytest.approx(np.log(plain), abs=0.03)
 
 
 def test_effects_of_families_are_shared_by_their_tasks():
@@ -191,7 +192,7 @@ def test_a_task_left_out_keeps_its_human_times(rng):
     draws = draws.assign(lengths_given_records(data, draws, rng))
     draws = informed(model, data, draws, "task", rng)
     found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
-    assert error < 0.01
+    assert error < INTEGRAL_LIMIT
     one, j = draws.isel(chain=0, draw=5), 3  # one recorded time
     steep, origin = float(one["steepness"]), float(one["length_mean"])
     horizon = one["centred_intercept"].values / steep + origin
@@ -206,7 +207,7 @@ def test_a_task_left_out_keeps_its_human_times(rng):
         return over(lambda e: binomials(data, at, line - e), 0.0, float(one["task_sd"]))
 
     plain = over(given, mean, precision.sum() ** -0.5, 151)
-    assert found[j, 5] == pytest.approx(np.log(plain), abs=0.01)
+    assert found[j, 5] == pytest.approx(np.log(plain), abs=0.03)
 
 
 def test_deviations_that_sum_to_zero_have_no_prior_of_their_own():
