@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from measurebayes.compare import compare
     from measurebayes.compare.additivity import additivity
     from measurebayes.compare.crossval import crossval
+    from measurebayes.compare.sensitivity import error_sensitivity
     from measurebayes.data import concat, join, lint, load, pieces, subset
     from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
     from measurebayes.estimands import item_parameters, score
     from measurebayes.estimands.horizons import horizon_table, horizons, inversions
     from measurebayes.estimands.length import length_share
+    from measurebayes.estimands.planning import plan_suite
     from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.estimands.trend import crossing_dates, doubling_days, trend_line, trend_table
     from measurebayes.inference import fit
@@ -81,6 +83,8 @@ _PUBLIC = {
     "compare_suites": ("measurebayes.estimands.suites", "compare_suites"),
     "under_rules": ("measurebayes.estimands.suites", "under_rules"),
     "length_share": ("measurebayes.estimands.length", "length_share"),
+    "plan_suite": ("measurebayes.estimands.planning", "plan_suite"),
+    "error_sensitivity": ("measurebayes.compare.sensitivity", "error_sensitivity"),
     "simex": ("measurebayes.classical.simex", "simex"),
     "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
@@ -112,6 +116,7 @@ __all__ = [
     "crossval",
     "describe",
     "doubling_days",
+    "error_sensitivity",
     "fit",
     "get_model",
     "horizon_table",
@@ -125,6 +130,7 @@ __all__ = [
     "numpyro_model",
     "open",
     "pieces",
+    "plan_suite",
     "pymc_model",
     "report",
     "save",

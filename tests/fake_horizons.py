@@ -43,9 +43,9 @@ def horizon_data(tasks=40, seed=1):
     return runs, dict(zip(names, effect, strict=True))
 
 
-def horizon_fit(model="horizon_task", draws=100, chains=2, seed=2):
+def horizon_fit(model="horizon_task", draws=100, chains=2, seed=2, tasks=40):
     """Return a fit of horizon_task or horizon_trend (linear: a doubling in 150 days or so)."""
-    runs, effects = horizon_data()
+    runs, effects = horizon_data(tasks)
     rng, shape = np.random.default_rng(seed), (chains, draws)
     place = [AGENTS.index(name) for name in runs["agent"].values]
 

@@ -52,6 +52,7 @@ COMMANDS = {
         "additivity",
         "horizons",
         "trend",
+        "plan",
     ),
 }
 

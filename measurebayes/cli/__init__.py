@@ -8,6 +8,7 @@ from measurebayes.cli import (
     horizons,
     lint,
     models,
+    plan,
     power,
     results,
     trend,
@@ -25,6 +26,7 @@ for _module in (
     additivity,
     horizons,
     trend,
+    plan,
 ):
     for _command in _module.COMMANDS:
         main.add_command(_command)

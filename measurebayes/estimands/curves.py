@@ -121,8 +121,8 @@ def average_success(
 
     Arrays broadcast against each other; by Gauss-Hermite quadrature.
     """
-    effects, effect_weights = _hermite(EFFECT_NODES)
-    logs, log_weights = _hermite(DISCRIMINATION_NODES)
+    effects, effect_weights = hermite(EFFECT_NODES)
+    logs, log_weights = hermite(DISCRIMINATION_NODES)
     if not np.any(np.asarray(log_discrimination_sd) > 0.0):
         logs, log_weights = np.zeros(1), np.ones(1)
     total = 0.0
@@ -151,7 +151,7 @@ def log_odds_of_average(
     return np.where(odds == 0.0, 0.0, (low + high) / 2.0)
 
 
-def _hermite(number: int) -> tuple[np.ndarray, np.ndarray]:
+def hermite(number: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights for the mean over a standard normal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(number)
     return nodes, weights / weights.sum()

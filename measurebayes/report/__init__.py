@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from measurebayes.report.cancellation import plot_cancellation, plot_triple
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
-    from measurebayes.report.horizon_figures import plot_horizons, plot_success, plot_trend
+    from measurebayes.report.horizon_figures import (
+        plot_error_sensitivity,
+        plot_horizons,
+        plot_success,
+        plot_trend,
+    )
     from measurebayes.report.plots import plot_abilities, plot_difficulties, plot_wright
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "plot_abilities",
     "plot_cancellation",
     "plot_difficulties",
+    "plot_error_sensitivity",
     "plot_horizons",
     "plot_icc",
     "plot_predictive",
@@ -41,6 +47,7 @@ __all__ = [
 _PLOTS = {
     "plot_abilities": "measurebayes.report.plots",
     "plot_difficulties": "measurebayes.report.plots",
+    "plot_error_sensitivity": "measurebayes.report.horizon_figures",
     "plot_horizons": "measurebayes.report.horizon_figures",
     "plot_success": "measurebayes.report.horizon_figures",
     "plot_trend": "measurebayes.report.horizon_figures",

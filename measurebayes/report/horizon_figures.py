@@ -304,3 +304,64 @@ def _level(panel: Any, longest: float) -> None:
             label="beyond the longest task",
         )
     panel.set_ylim(low, high)
+
+
+def plot_error_sensitivity(table: pd.DataFrame, success: float = 0.5, most: int = 8) -> Any:
+    """Draw horizons over the error of human times that is assumed.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `measurebayes.error_sensitivity` returns.
+    success : float
+        One of its success rates.
+    most : int
+        Agents to draw, those with the longest horizons at the smallest error.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        The table has no such success rate.
+    """
+    part = table[np.isclose(table["success"], success)]
+    if part.empty:
+        raise InputError(
+            f"success={success:g}",
+            where="plot_error_sensitivity",
+            expected="one of " + ", ".join(f"{rate:g}" for rate in table["success"].unique()),
+        )
+    sds = np.sort(part["error_sd"].unique())
+    first = part[part["error_sd"] == sds[0]].sort_values("median", ascending=False)
+    names = first["agent"].head(most).tolist()
+    figure, axes = look.new_figure(4.6)
+    panel = axes[0, 0]
+    shift = 0.02 * (sds[-1] - sds[0] or 1.0)
+    with np.errstate(divide="ignore"):
+        logs = part.assign(**{n: np.log2(part[n]) for n in ("median", "low", "high")})
+    for place, name in enumerate(names):
+        rows = logs[logs["agent"] == name].sort_values("error_sd")
+        rows = rows[np.isfinite(rows["median"])]
+        x = rows["error_sd"] + (place - len(names) / 2) * shift
+        colour = look.COLOURS[place % len(look.COLOURS)]
+        style = {"color": colour, "linestyle": look.STYLES[place // len(look.COLOURS) % 4]}
+        panel.plot(x, rows["median"], marker="o", markersize=4, label=folded(name, 30), **style)
+        ends = rows[["low", "high"]].clip(
+            rows["median"].min() - REACH, rows["median"].max() + REACH
+        )
+        panel.vlines(x, ends["low"], ends["high"], color=colour, linewidth=0.8, alpha=0.7)
+    _level(panel, float(table.attrs.get("longest_minutes", np.nan)))
+    panel.set_xticks(sds, [f"{sd:g}" for sd in sds])
+    low, high = panel.get_ylim()
+    marks = time_marks(low, high, most=7)
+    panel.set_yticks([at for at, _ in marks], [text for _, text in marks])
+    look.label(
+        panel,
+        x="Assumed error of human times (SD, doublings)",
+        y=f"{100 * success:g} % horizon (working time)",
+    )
+    look.legend(figure, panel, 2)
+    return figure
