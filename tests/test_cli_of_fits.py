@@ -107,7 +107,7 @@ def test_trend_is_that_of_python(files):
 
 
 def test_trend_refuses_what_it_can_not_do(files):
-    assert "has no trend" in run("trend", files["task"][0]).stderr
+    assert "measurebayes fit horizon_trend" in run("trend", files["task"][0]).stderr
     found = run("trend", files["trend"][0], "--weights", "stacking")
     assert found.exit_code == 2
     assert "leave out --weights" in found.stderr

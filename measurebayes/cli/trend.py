@@ -76,8 +76,14 @@ def trend(
             remedy="leave out --weights, or add fits of other shapes",
         )
     opened = open_fits(fits)
-    if weights:
-        mb.trend_table(next(iter(opened.values())))  # before the comparison, which takes a minute
+    for name, one in opened.items():  # before the comparison, which takes a minute
+        if "trend" not in one["posterior"]:
+            raise InputError(
+                f"{name} is a fit of {one.attrs['model']}, which has no trend over release dates",
+                where="the command line",
+                expected="fits of horizon_trend",
+                remedy="measurebayes fit horizon_trend DATA -o trend.nc",
+            )
     compared = mb.compare(opened, unit="agent") if weights else None
     share = None if compared is None else {str(n): w for n, w in compared["weight"].items()}
     table = mb.trend_table(opened, share, crosses, level)

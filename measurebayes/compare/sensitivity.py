@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
@@ -9,7 +10,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError
+from measurebayes.compare import UnconvergedWarning
+from measurebayes.errors import InputError, listed
 
 KNOWN = 1e-3  # spread of a prior that fixes what it is about
 
@@ -77,6 +79,11 @@ def error_sensitivity(
     ------
     InputError
         There is no SD, or one is negative or given twice.
+
+    Warns
+    -----
+    UnconvergedWarning
+        For fits whose convergence checks fail.
     """
     from measurebayes.checks.studies import run_tasks
     from measurebayes.estimands.horizons import longest_minutes
@@ -93,6 +100,14 @@ def error_sensitivity(
     cases = [_Case(runs, sd, tuple(success), kind, level, settings) for sd in sizes]
     done = run_tasks(_horizons, cases, executor, "Fitting error sizes", progress)
     table = pd.concat(done, ignore_index=True)
+    doubtful = sorted(set(table.loc[~table["converged"], "error_sd"]))
+    if doubtful:
+        warnings.warn(
+            f"fits with error SD {listed([f'{sd:g}' for sd in doubtful])} have not converged: "
+            "their horizons can't be trusted. More draws may settle it (draws=2000, tune=1000).",
+            UnconvergedWarning,
+            stacklevel=2,
+        )
     table.attrs["longest_minutes"] = longest_minutes(runs)
     table.attrs["kind"] = kind
     return table

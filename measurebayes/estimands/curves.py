@@ -105,9 +105,13 @@ class Curves:
         level = xr.where(reached, rate, 0.5)
         odds = logit(level)
         if kind == "marginal":
+            same = bool((self.lapse == self.lapse.isel(agent=0)).all())  # one answer for all agents
             odds = xr.apply_ufunc(
-                log_odds_of_average, level, self.effect_sd, self.log_discrimination_sd
-            ).transpose(*odds.dims)
+                log_odds_of_average,
+                level.isel(agent=0, drop=True) if same else level,
+                self.effect_sd,
+                self.log_discrimination_sd,
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             falling = (odds - self.location) / self.slope
         never = xr.where(self.location >= odds, np.inf, -np.inf)  # a slope that doesn't fall
