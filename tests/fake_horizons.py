@@ -20,18 +20,18 @@ DATES = pd.to_datetime(["2023-01-01", "2024-01-01", "2025-01-01", "2026-01-01"])
 LONGEST = 960.0
 
 
-def horizon_data(tasks=40, seed=1):
+def horizon_data(tasks=40, seed=1, names=AGENTS):
     """Return data of four agents at tasks from 15 s to 16 h, and the effects of tasks."""
     rng = np.random.default_rng(seed)
     minutes = 2.0 ** np.linspace(-2, np.log2(LONGEST), tasks)
     effect = rng.normal(0, 1.5, tasks)
     agent, task = (x.ravel() for x in np.indices((len(AGENTS), tasks)))
     eta = 0.8 * (np.log2(HORIZONS)[agent] - np.log2(minutes)[task]) - effect[task]
-    names = np.array([f"family {j // 4}/task {j:02d}" for j in range(tasks)])
+    labels = np.array([f"family {j // 4}/task {j:02d}" for j in range(tasks)])
     table = pd.DataFrame(
         {
-            "agent": np.array(AGENTS)[agent],
-            "task": names[task],
+            "agent": np.array(names)[agent],
+            "task": labels[task],
             "family": [f"family {j // 4}" for j in task],
             "human_minutes": minutes[task],
             "release_date": DATES[agent],
@@ -40,14 +40,14 @@ def horizon_data(tasks=40, seed=1):
         }
     )
     runs = mb.load(table)
-    return runs, dict(zip(names, effect, strict=True))
+    return runs, dict(zip(labels, effect, strict=True))
 
 
-def horizon_fit(model="horizon_task", draws=100, chains=2, seed=2, tasks=40):
+def horizon_fit(model="horizon_task", draws=100, chains=2, seed=2, tasks=40, names=AGENTS):
     """Return a fit of horizon_task or horizon_trend (linear: a doubling in 150 days or so)."""
-    runs, effects = horizon_data(tasks)
+    runs, effects = horizon_data(tasks, names=names)
     rng, shape = np.random.default_rng(seed), (chains, draws)
-    place = [AGENTS.index(name) for name in runs["agent"].values]
+    place = [list(names).index(name) for name in runs["agent"].values]
 
     def around(centre, sd):
         return centre + sd * rng.normal(size=(*shape, *np.shape(centre)))

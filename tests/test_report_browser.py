@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import itertools
 import json
 import re
 import shutil
@@ -14,8 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_fit import fake_data, fit_of
+from fake_horizons import horizon_fit
 
 import measurebayes as mb
+from measurebayes.report.horizons import horizons_context
+from measurebayes.report.page import render
 
 pytestmark = pytest.mark.slow  # starting a browser takes seconds
 
@@ -34,8 +38,9 @@ FLAGS = [
 ]
 # A page of the same origin frames the report as wide as a phone and writes down what it measures.
 PHONE, WIDE = 390, 1280
+PAGES = ("report", "horizons")
 HARNESS = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0">
-<iframe id="f" style="border:0;width:{width}px;height:20000px" src="report.html"></iframe>
+<iframe id="f" style="border:0;width:{width}px;height:20000px" src="{page}.html"></iframe>
 <script>
 document.getElementById("f").onload = function () {{
   const view = this.contentDocument, root = view.documentElement;
@@ -98,13 +103,24 @@ def served(tmp_path_factory):
     head, rest = page.split("<body>", 1)
     section = re.search(r'<section id="quantity".*?</section>', rest, re.DOTALL)
     (folder / "section.html").write_text(f"{head}<body>{section[0]}", encoding="utf-8")
-    for width in (PHONE, WIDE):
-        (folder / f"{width}.html").write_text(HARNESS.format(width=width), encoding="utf-8")
+    (folder / "horizons.html").write_text(section_of_horizons(names), encoding="utf-8")
+    for width, shown in itertools.product((PHONE, WIDE), PAGES):
+        frame = HARNESS.format(width=width, page=shown)
+        (folder / f"{shown}{width}.html").write_text(frame, encoding="utf-8")
     handler = functools.partial(Silent, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def section_of_horizons(names):
+    """A page with horizons and a trend of agents with hostile names."""
+    fits = {names[0]: horizon_fit(names=names), "trend": horizon_fit("horizon_trend", names=names)}
+    nothing = {"models": [], "unconverged": [], "data": [], "comparison": None, "citations": []}
+    found = horizons_context(fits, doubtful=["trend"])
+    title = "Measurement report of horizons"
+    return render({**nothing, "title": title, "quantity": {"problem": "none"}, "horizons": found})
 
 
 def quick_checks(fit):
@@ -127,11 +143,11 @@ def run(browser, profile, *arguments):
     return done.stdout, done.stderr
 
 
-@pytest.fixture(scope="module", params=[PHONE, WIDE])
+@pytest.fixture(scope="module", params=itertools.product((PHONE, WIDE), PAGES))
 def measured(request, browser, served, tmp_path_factory):
-    width = request.param
+    width, shown = request.param
     profile = tmp_path_factory.mktemp("profile")
-    address = f"{served}/{width}.html"
+    address = f"{served}/{shown}{width}.html"
     dom, log = run(browser, profile, "--virtual-time-budget=15000", "--dump-dom", address)
     found = re.search(r'<pre id="out">(.*?)</pre>', dom, re.DOTALL)
     assert found, dom[:500]
