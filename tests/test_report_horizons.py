@@ -106,3 +106,10 @@ def test_figures_show_what_they_say(fit):
         plot_success(fit, agents=["nobody"])
     with pytest.raises(InputError, match="no trend"):
         plot_trend(fit)
+
+
+def test_a_level_has_the_unit_of_its_model():
+    from measurebayes.report.text import unit_of
+
+    assert unit_of("level", "horizon_trend") == "log2 minutes"
+    assert unit_of("level", "additive") == unit_of("level") == "logits"

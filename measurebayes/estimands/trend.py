@@ -264,12 +264,12 @@ def _releases(fit: xr.DataTree) -> np.ndarray:
 def _offset(fit: xr.DataTree, success: float, kind: str) -> xr.DataArray:
     """Doublings from the 50 % horizon to another, at the typical steepness (chain, draw)."""
     from measurebayes.estimands.curves import log_odds_of_average
+    from measurebayes.estimands.length import typical_steepness
 
     posterior = fit["posterior"].to_dataset()
-    own = "agent" in posterior["steepness"].dims
-    steepness = np.exp(posterior["log_steepness_mean"]) if own else posterior["steepness"]
+    steepness = typical_steepness(posterior).transpose("chain", "draw")
     odds = np.asarray(logit(success))
     if kind == "marginal":
         spread = posterior["task_sd"].transpose("chain", "draw").values
         odds = log_odds_of_average(np.asarray(success), spread, np.zeros(1))
-    return xr.zeros_like(steepness) - odds / steepness.transpose("chain", "draw")
+    return (-1.0 / steepness) * odds

@@ -29,7 +29,7 @@ from measurebayes.report.summary import (
     model_words,
     posterior_of,
 )
-from measurebayes.report.text import interval, is_time, number, shown, time_of, times
+from measurebayes.report.text import interval, is_time, number, shown, time_of, times, unit_of
 
 if TYPE_CHECKING:
     from measurebayes.checks.cancellation import Cancellation
@@ -186,7 +186,9 @@ def _scalars(fit: xr.DataTree) -> list[dict[str, Any]]:
     if not names:
         return []
     draws = np.stack([posterior[n].transpose("chain", "draw").values.ravel() for n in names])
-    return draws_table(draws, names).to_dict("records")  # type: ignore[return-value]
+    table, model = draws_table(draws, names), str(fit.attrs.get("model", ""))
+    table["unit"] = [unit_of(name, model) for name in names]
+    return table.to_dict("records")  # type: ignore[return-value]
 
 
 def _entries(fit: xr.DataTree, dim: str, main: Sequence[str]) -> dict[str, Any]:

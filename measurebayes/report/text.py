@@ -37,7 +37,27 @@ UNITS = {
     "log_shape_sd": "natural logarithms",
     "level": "logits",
     "size": "logits",
+    "family_sd": "logits",
+    "family_effect": "logits",
+    "lapse": "probability",
+    "length_mean": "log2 minutes",
+    "length_sd": "log2 minutes",
+    "family_length": "log2 minutes",
+    "family_length_sd": "log2 minutes",
+    "estimate_sd": "log2 minutes",
+    "estimate_bias": "log2 minutes",
+    "trend": "log2 minutes",
+    "rate": "doublings a year",
+    "rate_before": "doublings a year",
+    "rate_after": "doublings a year",
+    "bend": "doublings a year",
+    "curvature": "doublings a year, squared",
+    "gain": "doublings",
+    "duration": "years",
+    "change": "years from the middle of the releases",
 }
+# Where one name means different things in two models.
+OWN_UNITS = {("horizon_trend", "level"): "log2 minutes"}
 UNKNOWN = "\u2013"
 _PICTURES = {"\n": "\u21b5", "\r": "\u21b5", "\t": "\u21e5"}
 _BIDI_CONTROLS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -201,6 +221,6 @@ def _two_digits(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0") if value < 10 else f"{value:,.0f}"
 
 
-def unit_of(variable: str) -> str:
-    """Return the unit of a variable, or an empty string where it is not known."""
-    return UNITS.get(variable, "")
+def unit_of(variable: str, model: str = "") -> str:
+    """Return the unit of a variable of a model, or an empty string where it is not known."""
+    return OWN_UNITS.get((model, variable), UNITS.get(variable, ""))
