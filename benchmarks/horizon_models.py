@@ -1,6 +1,6 @@
 """Which horizon model the METR counts prefer, by cell, task, family and agent; and what it changes.
 
-python benchmarks/horizon_models.py [units] [trends] [agents]
+python benchmarks/horizon_models.py [units] [left_out] [trends] [agents]
 
 Writes benchmarks/horizon_models.json and the tables between the markers in docs/horizons.md. With
 arguments, only those parts are measured and the others kept.
@@ -40,6 +40,13 @@ MODELS = (
 )
 SHAPES = ("linear", "quadratic", "power", "saturating", "piecewise")
 UNITS = ("cell", "task", "family")
+REFITTED = (
+    "horizon_logistic",
+    "horizon_logistic:lapse=agent",
+    "horizon_hazard:shape=agent",
+    "horizon_task:slopes=common",
+    "horizon_task",
+)
 AGENT_FOLDS = 8
 SHORT = {"chains": 2, "draws": 500}  # of the fits of folds
 # Errors of human times in METR's note of March 2026: people differ within a factor of about 3, and
@@ -47,10 +54,12 @@ SHORT = {"chains": 2, "draws": 500}  # of the fits of folds
 ERROR_SDS = {"factor 2": 1.0, "factor 3": float(np.log2(3.0))}
 
 
-def units(runs: xr.Dataset) -> dict:
-    """Elpd of every model by unit: importance sampling, and refits for agents."""
-    rows = {}
+def units(runs: xr.Dataset, before: dict) -> dict:
+    """Elpd of every model by cell, task and family, by importance sampling; resumes."""
+    rows = dict(before)
     for name in MODELS:
+        if name in rows:
+            continue
         fit = mb.fit(name, runs, seed=1, progress=False)
         row: dict = {"converged": converged(fit)}
         for unit in UNITS:
@@ -58,18 +67,21 @@ def units(runs: xr.Dataset) -> dict:
             row[unit] = {key: found.attrs[key] for key in ("elpd", "se", "bad_k", "n_units")}
         rows[name] = row
         print(name, row, flush=True)
-    table = mb.crossval(MODELS, runs, folds="agent", k=AGENT_FOLDS, progress=False, **SHORT)
-    for name in MODELS:
-        rows[name]["agent"] = {key: float(table.loc[name, key]) for key in ("elpd", "se")}
     return rows
 
 
-def trends(runs: xr.Dataset) -> dict:
+def left_out(runs: xr.Dataset, _: dict) -> dict:
+    """Elpd of agents left out, by refits: importance sampling can't be trusted for any."""
+    found = mb.crossval(REFITTED, runs, folds="agent", k=AGENT_FOLDS, progress=False, **SHORT)
+    print(found.to_string(), flush=True)
+    return json.loads(found.to_json(orient="index"))
+
+
+def trends(runs: xr.Dataset, _: dict) -> dict:
     """Trend of each shape, and how well it predicts agents left out one by one."""
     models = {shape: f"horizon_trend:shape={shape}" for shape in SHAPES}
     fits = {shape: mb.fit(model, runs, seed=1, progress=False) for shape, model in models.items()}
-    agents = runs.sizes["agent"]
-    table = mb.crossval(models, runs, folds="agent", k=agents, progress=False, **SHORT)
+    table = mb.crossval(models, runs, folds="agent", k=AGENT_FOLDS, progress=False, **SHORT)
     read = mb.trend_table(fits, weights=table["weight"].to_dict(), crossing_minutes=[480.0])
     read = read.join(table[["elpd", "elpd_diff", "dse", "weight"]])
     read["converged"] = [converged(fits[name]) if name in fits else True for name in read.index]
@@ -77,7 +89,7 @@ def trends(runs: xr.Dataset) -> dict:
     return json.loads(read.to_json(orient="index", date_format="iso"))
 
 
-def agents(runs: xr.Dataset) -> dict:
+def agents(runs: xr.Dataset, _: dict) -> dict:
     """Horizons of the last eight agents: regression, SIMEX, and posteriors."""
     last = runs["agent"].values[np.argsort(runs["release_date"].values)[-8:]].tolist()
     columns = {"regression": mb.classical_horizons(runs).set_index("agent")}
@@ -122,22 +134,27 @@ def signed(value: float, digits: int) -> str:
 
 def units_table(rows: dict) -> str:
     """Differences from the best of each column, in units of elpd."""
-    lines = [
-        "| | cell | task | family | agent |",
-        "|---|---|---|---|---|",
-    ]
-    names = (*UNITS, "agent")
-    best = {unit: max(row[unit]["elpd"] for row in rows.values()) for unit in names}
+    lines = ["| | cell | task | family |", "|---|---|---|---|"]
+    best = {unit: max(row[unit]["elpd"] for row in rows.values()) for unit in UNITS}
     for name, row in rows.items():
         cells = []
-        for unit in names:
+        for unit in UNITS:
+            bad = row[unit]["bad_k"]
             text = signed(row[unit]["elpd"] - best[unit], 0)
-            bad = row[unit].get("bad_k", 0)
             cells.append(text + (f" ({bad} k > 0.7)" if bad else ""))
         mark = "" if row["converged"] else " (not converged)"
         lines.append(f"| `{name}`{mark} | " + " | ".join(cells) + " |")
-    levels = " | ".join(signed(best[unit], 0) for unit in names)
+    levels = " | ".join(signed(best[unit], 0) for unit in UNITS)
     return "\n".join([*lines, f"| *elpd of the best* | {levels} |"])
+
+
+def left_out_table(rows: dict) -> str:
+    """Elpd of agents left out, best first."""
+    lines = ["| | elpd | difference | its SE |", "|---|---|---|---|"]
+    for name, row in rows.items():
+        numbers = (signed(row["elpd"], 0), signed(row["elpd_diff"], 0), f"{row['dse']:.0f}")
+        lines.append(f"| `{name}` | " + " | ".join(numbers) + " |")
+    return "\n".join(lines)
 
 
 def trends_table(rows: dict) -> str:
@@ -178,6 +195,7 @@ def agents_table(found: dict) -> str:
 
 PARTS = {
     "units": (units, units_table),
+    "left_out": (left_out, left_out_table),
     "trends": (trends, trends_table),
     "agents": (agents, agents_table),
 }
@@ -188,7 +206,7 @@ def main() -> None:
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     runs = mb.load("metr-th1.1")
     for part in sys.argv[1:] or list(PARTS):
-        found[part] = PARTS[part][0](runs)
+        found[part] = PARTS[part][0](runs, found.get(part, {}))
         found["versions"] = {n: metadata.version(n) for n in ("measurebayes", "numpyro", "jax")}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         text = PARTS[part][1](found[part])

@@ -54,7 +54,7 @@ class GridFit:
     def __init__(self, sd, repeats=1):
         self.sd, self.repeats, self.asked = sd, repeats, []
 
-    def __call__(self, model, data, *, draws, tune, chains, seed, priors, progress):
+    def __call__(self, model, data, *, draws, tune, chains, seed, **others):
         self.asked.append(draws)
         grid = np.linspace(-10, 10, 4001)
         rng = np.random.default_rng(seed)

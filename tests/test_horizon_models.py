@@ -236,3 +236,41 @@ def test_a_trend_without_dates_is_refused_with_the_agents():
     dates[:] = dates[0]
     with pytest.raises(mb.ModelError, match="released on the same day"):
         mb.describe("horizon_trend", data.assign(release_date=("agent", dates)))
+
+
+# -- sampling ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_real_timing_data_tell_how_much_people_differ(shared_data):
+    """METR's runs of February 2025: 211 timed human attempts, some of which are no such thing."""
+    runs = mb.load(shared_data / "metr_runs_2025_02" / "all_runs.jsonl", policy="as_scored")
+    assert runs.sizes["timing"] == 211
+    window = np.char.startswith(runs["task"].values, "ai_rd_")  # RE-Bench: eight hours for all
+    kinds = np.where(window, "window", runs["minutes_kind"].values).astype(str)
+    runs = runs.assign(minutes_kind=("task", kinds))
+    fit = mb.fit("horizon_eiv", runs, slopes="common", seed=1, progress=False)
+    table = mb.check(fit).set_index("name")
+    assert table.loc[["rhat", "ess_bulk", "ess_tail", "divergences"], "passed"].all(), table
+    # the pooled standard deviation of repeated successes, plainly; and how uncertain it is
+    times = human_times(runs)["timed"]
+    groups = [times.log2_minutes[times.task == j] for j in np.unique(times.task)]
+    repeated = [x for x in groups if len(x) > 1]
+    freedom = sum(len(x) - 1 for x in repeated)
+    pooled = np.sqrt(sum(np.sum((x - x.mean()) ** 2) for x in repeated) / freedom)
+    found = fit["posterior"]["timing_sd"].values
+    low, high = np.quantile(found, [0.005, 0.995])
+    assert low < pooled * (1.0 + 2.0 / np.sqrt(2.0 * freedom))
+    assert high > pooled * (1.0 - 2.0 / np.sqrt(2.0 * freedom))
+    print(f"pooled {pooled:.2f} of {freedom}, posterior {found.mean():.2f} ({low:.2f}, {high:.2f})")
+
+
+@pytest.mark.slow
+def test_horizon_trend_finds_the_doubling_time_of_the_counts(metr):
+    fit = mb.fit("horizon_trend", metr, seed=1, chains=2, draws=800, progress=False)
+    days = mb.doubling_days(fit).values
+    low, high = np.quantile(days, [0.025, 0.975])
+    assert low < 129.0 < high  # METR, frontier agents
+    assert low < 4.3 * 30.44 < high  # metr-stats, which gives 3.7 to 5.1 months
+    assert 3.0 < low / 30.44 < 4.4
+    assert 4.4 < high / 30.44 < 6.0

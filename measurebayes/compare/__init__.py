@@ -193,8 +193,8 @@ def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], s
         if error > INTEGRAL_LIMIT:
             text = (
                 f"{name!r}: integrals over the own parameters of {_PLURALS[result.attrs['unit']]} "
-                f"change by up to {error:.2f} with more nodes, so differences of that size can't be "
-                "trusted."
+                f"change by up to {error:.2f} with more nodes, so differences of that size "
+                "can't be trusted."
             )
             notes.append((ComparisonWarning, text))
     return notes

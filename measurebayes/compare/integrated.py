@@ -41,6 +41,7 @@ from measurebayes.program.registry import ModelFile
 DRAWS = 500  # at most: the integrals of a draw take many evaluations of the model
 NODES = {1: 61, 2: 17, 3: 9}  # per parameter, by the number of a unit's own parameters
 FINER = {1: 91, 2: 27, 3: 13}
+NESTED, FINER_NESTED = {1: 15, 2: 9}, {1: 23, 2: 13}  # where families have parameters too
 CHECKED = 20  # draws at which the integrals are done again with more nodes
 WIDER = 1.25  # than the posterior of z, since that has seen the successes
 EDGE = 1e-15
@@ -198,7 +199,7 @@ def unit_log_likelihood(
     InputError
         The model has an own parameter that can't be integrated out.
     """
-    coarse, fine = (rules(model, runs, posterior, unit, nodes) for nodes in (NODES, FINER))
+    coarse, fine = (rules(model, runs, posterior, unit, finer) for finer in (False, True))
     drawn = thinned(posterior, DRAWS)
     found = at_draws(model, runs, drawn, unit, coarse, budget)
     some = np.linspace(0, drawn.sizes["sample"] - 1, CHECKED).round().astype(int)
@@ -211,12 +212,15 @@ def rules(
     runs: xr.Dataset,
     posterior: xr.Dataset,
     unit: str,
-    nodes: Mapping[int, int] = NODES,
+    finer: bool = False,
 ) -> dict[str, Rule]:
     """Rule of each level of a unit, around the posterior of its own parameters."""
     drawn = thinned(posterior, DRAWS)
     values = {str(name): drawn[name] for name in drawn.data_vars}
     numbers = _numbers(model, runs, values, LEVELS[unit])
+    nested = all(numbers.values()) and len(numbers) > 1
+    coarse, fine = (NESTED, FINER_NESTED) if nested else (NODES, FINER)
+    nodes = fine if finer else coarse
     return {level: _rule(numbers[level], runs.sizes[level], nodes) for level in LEVELS[unit]}
 
 
