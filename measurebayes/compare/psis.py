@@ -195,7 +195,7 @@ def _loo_block(
         )
     cells = len(log_likelihood)
     elpd, k, p = np.empty(cells), np.zeros(cells), np.zeros(cells)
-    flat = np.ptp(log_likelihood, axis=1) < _FLAT
+    flat = (np.ptp(log_likelihood, axis=1) < _FLAT) | _tied(log_likelihood)
     elpd[flat] = -_log_mean_exp(-log_likelihood[flat])
     p[flat] = _log_mean_exp(log_likelihood[flat]) - elpd[flat]
     if not flat.all():
@@ -203,6 +203,15 @@ def _loo_block(
         rest = log_likelihood[~flat][:, None, :]
         elpd[~flat], k[~flat], p[~flat] = array_stats.loo(rest, r_eff=r_eff)
     return elpd, k, p
+
+
+def _tied(log_likelihood: np.ndarray) -> np.ndarray:
+    """Tell of each row whether its smallest values, a tail's worth, are all the same."""
+    tail = max(5, int(np.ceil(3.0 * log_likelihood.shape[1] ** 0.5)))
+    if log_likelihood.shape[1] <= tail:
+        return np.zeros(len(log_likelihood), dtype=bool)
+    smallest = np.partition(log_likelihood, tail, axis=1)[:, :tail]
+    return np.asarray(np.ptp(smallest, axis=1) == 0.0)
 
 
 def _log_mean_exp(x: np.ndarray) -> np.ndarray:

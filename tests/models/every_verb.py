@@ -49,6 +49,17 @@ def model(pp, data, priors=PRIORS, bends="with"):
     if bends == "without":
         bend = 0.0
 
+    years = 0.1 * pp.release_years() + pp.release_span()
+    usual = pp.task(pp.normal("usual", pp.mean(trait), 1.0, dims="family"))
+    error = pp.log_normal("error", 0.0, 0.3, dims=pp.suites().dims)
+    errors = {
+        kind: (0.2, pp.timed(kind, error) * pp.averaged(kind) ** -0.5)
+        for kind in ("timed", "recorded", "failed")
+        if pp.times(kind)
+    }
+    errors["estimated"] = share, 1.0 + rate
+    length, hard = pp.measured_lengths(usual, spread, errors, share, 0.5 + rate, 0.3)
+
     minutes = data["human_minutes"]
     pp.observe_normal("log_minutes", pp.log(1.0 + slope), 2.0 * spread + 1.0, minutes)
     pp.observe_successes(
@@ -56,4 +67,8 @@ def model(pp, data, priors=PRIORS, bends="with"):
         + pp.cell(effect)
         + bend
         + pp.cell(survives) / 5.0
+        + pp.cell(share * years)
+        - pp.cell(hard)
+        - pp.cell(length) / 5.0,
+        pp.family_weights() if bends == "with" else None,
     )
