@@ -28,7 +28,7 @@ MEASURED = [
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_samplers_order_of_densities_has_the_same_joint_density(name, rng):
     data, model = invented_data(), get_model(name)
-    for _ in range(5):
+    for _ in range(3):
         values = prior_draw(model, data, rng)
         arrays = {n: x.values for n, x in values.items() if n != "successes"}
         with jax.enable_x64(True):
@@ -97,7 +97,7 @@ def test_simulated_times_have_the_errors_of_the_model(rng):
     data = timed_data()
     model = get_model("horizon_eiv")
     errors = []
-    for _ in range(400):
+    for _ in range(120):
         values, new = prior_data(model, data, rng)
         away = human_times(new)["recorded"].log2_minutes - values["log2_minutes"].values[1]
         suite = values["timing_sd"]["suite"].values.tolist().index(data["source"].values[1])

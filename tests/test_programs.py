@@ -12,7 +12,8 @@ from scipy.stats import binom
 from measurebayes.backends.describe import describe
 from measurebayes.backends.evaluate import cell_logits, log_likelihood, replicate
 from measurebayes.backends.simulate import prior_draw, simulate, variables
-from measurebayes.checks.contract import invented_data, verify
+from measurebayes.checks.contract import _of_one_variant, invented_data
+from measurebayes.checks.rows import table as checks_table
 from measurebayes.errors import ModelError
 from measurebayes.program.cells import Cells
 from measurebayes.program.labelled import Labelled, combine, labelled
@@ -85,8 +86,10 @@ def test_unknown_layout_is_refused():
 
 
 @pytest.mark.timeout(180)
-def test_every_verb_has_one_density_in_all_interpreters():
-    table = verify(EVERY_VERB, draws=20)
+@pytest.mark.parametrize("bends", ["with", pytest.param("without", marks=pytest.mark.slow)])
+def test_every_verb_has_one_density_in_all_interpreters(bends):
+    model = get_model(EVERY_VERB, bends=bends)
+    table = checks_table(_of_one_variant(model, invented_data(), 3, 1))
     assert table["passed"].all(), table[["name", "text"]].to_string()
     assert {"PyMC density", "gradients"} <= set(table["name"])
 
