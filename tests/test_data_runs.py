@@ -7,6 +7,7 @@ import random
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import measurebayes as mb
@@ -246,3 +247,25 @@ def test_family_from_metadata():
     runs = [Run("f", "1", "", one.settings, "S", columns)]
     assert made(runs, family="column:area")["family"].values.tolist() == ["x", "y", "S/2"]
     assert "no record has the metadata 'field'" in message(runs, family="column:field")
+
+
+def test_scores_that_a_threshold_judged_are_kept_on_their_cell(rng):
+    frame = pd.DataFrame(
+        [
+            {"run": f"r{a}", "task": "S", "model": a, "item_id": t, "epoch": e, "scorer": "x"}
+            for a in "AB"
+            for t in range(3)
+            for e in (1, 2)
+        ]
+    ).assign(value=lambda x: rng.random(len(x)).round(2))
+    runs = mb.load(frame, reader="hub", threshold=0.5)
+    plain = frame.groupby(["model", "item_id"])["value"].mean()
+    np.testing.assert_allclose(runs["score"], plain.to_numpy())
+    other = mb.load(frame.assign(value=1 - frame["value"]), reader="hub", threshold=0.5)
+    both = mb.concat([runs, other], duplicates="sum")
+    np.testing.assert_allclose(both["score"], 0.5)  # of twice as many attempts
+    part = mb.subset(runs, agent=["B"])
+    np.testing.assert_allclose(part["score"], plain.loc["B"].to_numpy())
+    whole = mb.load(frame.assign(value=frame["value"].round()), reader="hub")
+    assert "score" not in whole  # nothing is lost where scores are 0 and 1
+    assert "score" not in mb.concat({"old": runs, "new": whole}, duplicates="first")

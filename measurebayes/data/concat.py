@@ -21,6 +21,7 @@ from measurebayes.data.schema import (
     EACH_TASK_ITS_OWN,
     LABELS,
     POINTERS,
+    SCORE,
     STATUSES,
     TIMING,
     UNSCORED,
@@ -174,7 +175,9 @@ def _cells(
     duplicates: str,
 ) -> tuple[pd.DataFrame, list[np.ndarray]]:
     """Cells of the result, and which rows of `unscored` of each dataset stay."""
-    columns = ("agent_index", "task_index", "attempts", "successes")
+    columns = ["agent_index", "task_index", "attempts", "successes"]
+    if all(SCORE in part for part in parts):  # a mean that some lack is none of the whole
+        columns.append(SCORE)
     cells = _rows(parts, places, columns)
     unscored = _rows(parts, places, ("unscored_agent_index", "unscored_task_index"))
     pair = ["agent_index", "task_index"]
@@ -184,11 +187,17 @@ def _cells(
         raise _duplicate_error(names, owners[twice], labels)
     if duplicates in ("first", "last"):  # the rows are in the order of the datasets
         owners = owners.drop_duplicates(pair, keep="first" if duplicates == "first" else "last")
-    cells = cells.merge(owners).groupby(pair, as_index=False)[["attempts", "successes"]].sum()
+    cells = cells.merge(owners)
+    if SCORE in columns:
+        cells[SCORE] *= cells["attempts"]
+    cells = cells.groupby(pair, as_index=False)[columns[2:]].sum()
+    if SCORE in columns:
+        cells[SCORE] /= cells["attempts"]
     kept = unscored.merge(owners, how="left", indicator=True)["_merge"].eq("both").to_numpy()
     number = unscored["part"].to_numpy()
     stays = [kept[number == part] for part in range(len(parts))]
-    return cells.sort_values(pair)[list(columns)].astype(np.int64), stays
+    types = {name: np.float64 if name == SCORE else np.int64 for name in columns}
+    return cells.sort_values(pair)[columns].astype(types), stays
 
 
 def _rows(

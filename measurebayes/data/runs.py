@@ -18,7 +18,7 @@ import xarray as xr
 from measurebayes.data import identity, scores, values
 from measurebayes.data.build import CellCounts, build_dataset
 from measurebayes.data.options import STRIP, Option, name_list, truth
-from measurebayes.data.schema import STATUSES
+from measurebayes.data.schema import SCORE, STATUSES
 from measurebayes.data.statuses import POLICY, SCORED, StatusCounts
 from measurebayes.data.values import BadValueError, Encoded
 from measurebayes.errors import InputError, did_you_mean, listed, shown
@@ -287,7 +287,7 @@ class _Collected:
         cells.add(agent[counted], task[counted], outcome[counted], np.ones(counted.sum(), np.int64))
         attributes = statuses.attributes(unscored)
         attributes["dropped"] = {**dict(sorted(self.dropped.items())), **attributes["dropped"]}
-        return build_dataset(
+        dataset = build_dataset(
             agents,
             tasks,
             cells.table(),
@@ -296,6 +296,12 @@ class _Collected:
             sources=self._sources(records["run"].to_numpy(), task, tasks),
             unscored=unscored,
         )
+        if scores.threshold_of(self.options["threshold"]) is None:
+            return dataset
+        each = np.array([scores.number(value) for value in self.values.names])
+        pair = agent * len(tasks) + task
+        mean = scores.mean_by_cell(pair, each[records["value"].to_numpy()], outcome)
+        return dataset.assign({SCORE: ("cell", mean)})
 
     def _success(self, records: pd.DataFrame, statuses: StatusCounts) -> np.ndarray:
         """0, 1 or MISSING for each record; scores of records that don't count aren't judged."""

@@ -6,6 +6,7 @@ name                     dim       dtype          meaning
 agent, task, family      own dim   str            labels (coordinates), each one once
 agent_index, task_index  cell      int64          position of the cell's agent and task
 attempts, successes      cell      int64          1 <= attempts, 0 <= successes <= attempts
+score                    cell      float64        mean score, where a threshold judged (optional)
 family_index             task      int64          position of the task's family
 source                   task      str            suite that the task comes from; "" unknown
 human_minutes            task      float64        time a person takes, minutes; NaN unknown
@@ -75,6 +76,7 @@ POINTERS = {
     "unscored_agent_index": "agent",
     "unscored_task_index": "task",
 }
+SCORE = "score"  # of cells
 MAX_COUNT = 2**31 - 1  # keeps every sum of counts far inside int64
 _MAX_NAME = 200  # of a variable, bytes; netCDF holds 256
 EACH_TASK_ITS_OWN = "each task its own"

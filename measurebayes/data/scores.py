@@ -122,6 +122,24 @@ def outcomes(
     return result
 
 
+def mean_by_cell(pair: np.ndarray, score: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+    """Mean score of every cell, so that what a threshold judged is not lost.
+
+    Parameters
+    ----------
+    pair : numpy.ndarray
+        (record,) number of the cell, in the order of cells.
+    score : numpy.ndarray
+        (record,) score, NaN where there is none: then the outcome stands for it.
+    outcome : numpy.ndarray
+        (record,) 1, 0, or MISSING where the record doesn't count.
+    """
+    counted = outcome != MISSING
+    known = np.where(np.isnan(score), outcome, score)[counted]
+    _, cell = np.unique(pair[counted], return_inverse=True)
+    return np.asarray(np.bincount(cell, known) / np.bincount(cell))
+
+
 def is_letter(value: Any) -> bool:
     """Tell whether a score is one of Inspect's letters, which elsewhere are answers."""
     return isinstance(value, str) and value.strip() in _LETTERS
