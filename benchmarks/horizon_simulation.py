@@ -208,6 +208,16 @@ def summary(rows: list[dict[str, float | int | str]]) -> pd.DataFrame:
     return pd.DataFrame(parts).T.rename_axis("arm")
 
 
+def earlier(output: Path | None, settings: dict) -> list[dict[str, float | int | str]]:
+    """Rows of an earlier run with the same settings, which is gone on with."""
+    if output is None or not output.exists():
+        return []
+    found = json.loads(output.read_text(encoding="utf-8"))
+    if found["settings"] != settings:
+        raise SystemExit(f"{output} was made with {found['settings']}: name another file")
+    return found["rows"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=200)
@@ -217,16 +227,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, help="JSON with a row a replication and arm")
     given = parser.parse_args()
-    rows = []
+    settings = {k: v for k, v in vars(given).items() if k not in ("output", "replications")}
+    rows = earlier(given.output, settings)
+    done = {int(one["replication"]) for one in rows}
     for replication in range(given.replications):
+        if replication in done:
+            continue
         lecture = simulate_lecture(
             given.seed + replication, error_sd=given.error_sd, longest_hours=given.longest
         )
         rows += [row(lecture, arm, replication) for arm in given.arms]
-    settings = {k: v for k, v in vars(given).items() if k != "output"}
-    if given.output:
-        text = json.dumps({"settings": settings, "rows": rows}, indent=1)
-        given.output.write_text(text + "\n", encoding="utf-8")
+        if given.output:  # after each, so that a run can be stopped and gone on with
+            text = json.dumps({"settings": settings, "rows": rows}, indent=1)
+            given.output.write_text(text + "\n", encoding="utf-8")
     print(summary(rows).T.round(3).to_string())
 
 
