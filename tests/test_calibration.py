@@ -51,7 +51,7 @@ VARIABLES = {
     "rasch": {"ability", "ability_sd", "difficulty", "difficulty_mean", "difficulty_sd"},
     "horizon_logistic": {
         "log2_horizon", "log2_horizon_mean", "log2_horizon_sd", "steepness", "log_steepness_mean",
-        "log_steepness_sd", "slope", "intercept",
+        "log_steepness_sd", "slope", "intercept", "centred_intercept",
     },
     "monotone": {
         "ability", "ability_sd", "level", "steepness", "log_steepness_mean", "log_steepness_sd",

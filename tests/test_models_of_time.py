@@ -258,6 +258,8 @@ def simulated(label, data, rng):
             mean, sd = fixed[f"log_{name}_mean"], fixed[f"log_{name}_sd"]
             size = values[name].size
             values[name] = like(values[name], np.exp(rng.normal(mean, sd, size)))
+    if "centred_intercept" in values:  # from which the text makes log2_horizon
+        values["centred_intercept"] = values["steepness"] * (values["log2_horizon"] - 4.0)
     if "ability" in values:
         ability = rng.normal(0, 1.5, agents)
         values["ability"] = like(values["ability"], ability - ability.mean())
