@@ -155,7 +155,14 @@ def test_finished_fits_are_used_again(invented: Any, fits: Fits, tmp_path: Path)
 
 @pytest.mark.usefixtures("quick_report")
 @pytest.mark.parametrize(
-    "changes", [{"seed": 2}, {"tune": 50}, {"draws": 50}, {"priors": {"ability_sd": 1.0}}]
+    "changes",
+    [
+        {"priors": {"ability_sd": 1.0}},
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ({"seed": 2}, {"tune": 50}, {"draws": 50})
+        ),
+    ],
 )
 def test_other_settings_mean_another_fit(
     changes: dict[str, Any], invented: Any, fits: Fits, tmp_path: Path

@@ -86,7 +86,8 @@ def test_unknown_layout_is_refused():
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("bends", ["with", pytest.param("without", marks=pytest.mark.slow)])
+@pytest.mark.slow  # PyMC compiles for long
+@pytest.mark.parametrize("bends", ["with", "without"])
 def test_every_verb_has_one_density_in_all_interpreters(bends):
     model = get_model(EVERY_VERB, bends=bends)
     table = checks_table(_of_one_variant(model, invented_data(), 3, 1))
