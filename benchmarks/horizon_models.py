@@ -22,6 +22,7 @@ from pages import put
 import measurebayes as mb
 from measurebayes.checks import converged
 from measurebayes.compare import loo
+from measurebayes.compare.sensitivity import fixed_errors
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "horizon_models.json", HERE.parent / "docs" / "horizons.md"
@@ -102,7 +103,7 @@ def agents(runs: xr.Dataset, _: dict) -> dict:
         "horizon_task": ("horizon_task", {}),
     }
     for name, sd in ERROR_SDS.items():
-        known = {"timing_sd": sd, "log_timing_sd": 1e-3}
+        known = fixed_errors(sd)
         posteriors[f"horizon_eiv, {name}"] = ("horizon_eiv", known)
         posteriors[f"horizon_eiv without task effects, {name}"] = ("horizon_eiv:tasks=none", known)
     rows: dict = {}

@@ -106,15 +106,20 @@ def log_likelihood(model: str | ModelFile, data: xr.Dataset, values: Values) -> 
         Dims (*batch, cell), natural logarithms.
     """
     eta = cell_logits(model, data, values)
+    return eta.copy(data=binomial_density(eta.values, data))
+
+
+def binomial_density(eta: np.ndarray, data: xr.Dataset) -> np.ndarray:
+    """Log density of every cell's successes at log odds (..., cell), coefficient included."""
     attempts, successes = data["attempts"].values, data["successes"].values
     coefficient = (
         gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(attempts - successes + 1.0)
     )
     # In place, in float64: this array is the largest one in a comparison.
-    result = eta.values * successes
-    result -= attempts * np.logaddexp(0.0, eta.values)
+    result = eta * successes
+    result -= attempts * np.logaddexp(0.0, eta)
     result += coefficient
-    return eta.copy(data=result)
+    return result
 
 
 def replicate(

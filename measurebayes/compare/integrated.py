@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from scipy import stats
-from scipy.special import gammaln, logsumexp, ndtr, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 
-from measurebayes.backends.evaluate import EvaluateProgram
+from measurebayes.backends.evaluate import EvaluateProgram, binomial_density
 from measurebayes.errors import InputError, listed
 from measurebayes.program.labelled import Labelled
 from measurebayes.program.records_first import RecordsFirst
@@ -334,9 +334,7 @@ def _cell_terms(
     assert eta is not None
     shape = (next(iter(values.values())).sizes["sample"], len(rule.log_weight), runs.sizes["cell"])
     full = np.broadcast_to(_aligned(eta.value, eta.dims, ("sample", "node", "cell")), shape)
-    n, k = runs["attempts"].values, runs["successes"].values
-    coefficient = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return k * full - n * np.logaddexp(0.0, full) + coefficient
+    return binomial_density(full, runs)
 
 
 def _joined(

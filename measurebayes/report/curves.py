@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError, did_you_mean, shown
+from measurebayes.errors import InputError
 from measurebayes.report import figure as look
 from measurebayes.report.plots import LABEL, MOST_LABELLED
 from measurebayes.report.summary import (
@@ -19,6 +19,7 @@ from measurebayes.report.summary import (
     has_each,
     interval_table,
     json_attribute,
+    place_of,
     posterior_of,
     thinned,
 )
@@ -89,7 +90,7 @@ def plot_icc(fit: xr.DataTree, tasks: Sequence[str] | None = None) -> Any:
     data = data_of(fit)
     ability = interval_table(fit, "ability", "agent")
     names = informative_tasks(fit) if tasks is None else list(tasks)
-    index = [_position(data, name) for name in names]
+    index = [place_of(data, "task", name) for name in names]
     if not index:
         raise InputError(
             "no task to draw",
@@ -113,19 +114,6 @@ def plot_icc(fit: xr.DataTree, tasks: Sequence[str] | None = None) -> Any:
     figure.supxlabel("Ability (logits)", fontsize=look.FONT, color=look.INK)
     figure.supylabel("Probability of success", fontsize=look.FONT, color=look.INK)
     return figure
-
-
-def _position(data: xr.Dataset, name: str) -> int:
-    known = data["task"].values
-    found = np.flatnonzero(known == str(name))
-    if not len(found):
-        raise InputError(
-            f"no task {shown(name)}",
-            where="tasks",
-            expected="names of tasks in the data of the fit",
-            remedy=did_you_mean(str(name), known) or 'fit["data"]["task"] lists them',
-        )
-    return int(found[0])
 
 
 def _ability_grid(ability: pd.DataFrame) -> np.ndarray:

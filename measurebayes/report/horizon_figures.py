@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError, did_you_mean, shown
+from measurebayes.errors import InputError
 from measurebayes.estimands.curves import Curves
 from measurebayes.estimands.horizons import horizons, longest_minutes, quantile
 from measurebayes.report import figure as look
 from measurebayes.report.plots import MOST_LABELLED, draw_intervals, segments, time_marks
-from measurebayes.report.summary import QUANTILES, data_of, posterior_of
+from measurebayes.report.summary import QUANTILES, data_of, place_of, posterior_of
 from measurebayes.report.text import folded
 
 REACH = 8.0  # doublings beyond the outermost medians that an axis shows of intervals
@@ -25,6 +25,8 @@ BANDS = 7  # of tasks by length, each a point
 BEST = 4  # agents whose curves are drawn
 AHEAD = np.timedelta64(183, "D")  # that a trend is drawn beyond the last release
 OFFSET = 0.22  # rows, between the horizons of one agent
+BEYOND = "beyond the longest task"
+SHADE: dict[str, Any] = {"color": look.PALE, "alpha": 0.45, "linewidth": 0}
 
 
 def plot_horizons(
@@ -106,10 +108,8 @@ def _shade(panels: Sequence[Any], longest: float) -> None:
     low, high = panels[-1].get_xlim()
     for panel in panels:
         if np.log2(longest) < high:
-            words = {"label": "beyond the longest task"} if panel is panels[0] else {}
-            panel.axvspan(
-                max(np.log2(longest), low), high, color=look.PALE, alpha=0.45, linewidth=0, **words
-            )
+            label = BEYOND if panel is panels[0] else None
+            panel.axvspan(max(np.log2(longest), low), high, label=label, **SHADE)
         panel.set_xlim(low, high)
 
 
@@ -138,7 +138,7 @@ def plot_success(fit: xr.DataTree, agents: Sequence[str] | None = None) -> Any:
         The model has no such curve, or an agent isn't in the data.
     """
     data = data_of(fit)
-    places = _best(fit) if agents is None else [_place(data, name) for name in agents]
+    places = _best(fit) if agents is None else [place_of(data, "agent", name) for name in agents]
     curves = _few(Curves.of(fit), fit, places)
     known = data["human_minutes"].values[np.unique(data["task_index"].values)]
     low, high = np.log2(np.nanmin(known)), np.log2(np.nanmax(known))
@@ -175,19 +175,6 @@ def _best(fit: xr.DataTree) -> list[int]:
     tried = np.unique(data_of(fit)["agent_index"].values)
     order = np.argsort(-_table(horizons(fit, 0.5).isel(success=0))["median"].to_numpy())
     return [int(at) for at in order if at in tried][:BEST]
-
-
-def _place(data: xr.Dataset, name: str) -> int:
-    known = data["agent"].values
-    found = np.flatnonzero(known == str(name))
-    if not len(found):
-        raise InputError(
-            f"no agent {shown(name)}",
-            where="agents",
-            expected="names of agents in the data of the fit",
-            remedy=did_you_mean(str(name), known) or 'fit["data"]["agent"] lists them',
-        )
-    return int(found[0])
 
 
 def _few(curves: Curves, fit: xr.DataTree, agents: list[int]) -> Curves:
@@ -295,14 +282,7 @@ def _level(panel: Any, longest: float) -> None:
     """Shade horizons beyond the longest task."""
     low, high = panel.get_ylim()
     if np.isfinite(longest) and np.log2(longest) < high:
-        panel.axhspan(
-            max(np.log2(longest), low),
-            high,
-            color=look.PALE,
-            alpha=0.45,
-            linewidth=0,
-            label="beyond the longest task",
-        )
+        panel.axhspan(max(np.log2(longest), low), high, label=BEYOND, **SHADE)
     panel.set_ylim(low, high)
 
 

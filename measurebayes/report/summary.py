@@ -11,13 +11,33 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError
+from measurebayes.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from measurebayes.program.registry import ModelFile
 
 QUANTILES = {"low95": 0.025, "low50": 0.25, "median": 0.5, "high50": 0.75, "high95": 0.975}
 GROUPS = ("posterior", "data")
+
+
+def place_of(data: xr.Dataset, kind: str, name: str) -> int:
+    """Position of an agent or a task (`kind`) in the data of a fit.
+
+    Raises
+    ------
+    InputError
+        It isn't in the data.
+    """
+    known = data[kind].values
+    found = np.flatnonzero(known == str(name))
+    if not len(found):
+        raise InputError(
+            f"no {kind} {shown(name)}",
+            where=f"{kind}s",
+            expected=f"names of {kind}s in the data of the fit",
+            remedy=did_you_mean(str(name), known) or f'fit["data"]["{kind}"] lists them',
+        )
+    return int(found[0])
 
 
 def named_fits(fits: Any) -> dict[str, xr.DataTree]:
