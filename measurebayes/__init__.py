@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from measurebayes.checks import calibrate, check
     from measurebayes.checks.cancellation import cancellation, cancellation_power
     from measurebayes.checks.conjoint import conjoint_table
+    from measurebayes.checks.dependence import (
+        agent_fit,
+        clustered_rates,
+        differential_functioning,
+        local_dependence,
+        suspect_tasks,
+        task_fit,
+    )
     from measurebayes.classical.horizons import classical_horizons, slope_test
     from measurebayes.classical.simex import simex
     from measurebayes.compare import compare
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from measurebayes.estimands import item_parameters, score
     from measurebayes.estimands.horizons import horizon_table, horizons, inversions
     from measurebayes.estimands.length import length_share
+    from measurebayes.estimands.pairs import agent_pairs
     from measurebayes.estimands.planning import plan_suite
     from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.estimands.trend import crossing_dates, doubling_days, trend_line, trend_table
@@ -69,6 +78,13 @@ _PUBLIC = {
     "conjoint_table": ("measurebayes.checks.conjoint", "conjoint_table"),
     "cancellation": ("measurebayes.checks.cancellation", "cancellation"),
     "cancellation_power": ("measurebayes.checks.cancellation", "cancellation_power"),
+    "local_dependence": ("measurebayes.checks.dependence", "local_dependence"),
+    "task_fit": ("measurebayes.checks.dependence", "task_fit"),
+    "agent_fit": ("measurebayes.checks.dependence", "agent_fit"),
+    "differential_functioning": ("measurebayes.checks.dependence", "differential_functioning"),
+    "suspect_tasks": ("measurebayes.checks.dependence", "suspect_tasks"),
+    "clustered_rates": ("measurebayes.checks.dependence", "clustered_rates"),
+    "agent_pairs": ("measurebayes.estimands.pairs", "agent_pairs"),
     "compare": ("measurebayes.compare", "compare"),
     "crossval": ("measurebayes.compare.crossval", "crossval"),
     "additivity": ("measurebayes.compare.additivity", "additivity"),
@@ -102,12 +118,15 @@ __all__ = [
     "ModelError",
     "__version__",
     "additivity",
+    "agent_fit",
+    "agent_pairs",
     "calibrate",
     "cancellation",
     "cancellation_power",
     "check",
     "cite",
     "classical_horizons",
+    "clustered_rates",
     "compare",
     "compare_suites",
     "concat",
@@ -115,6 +134,7 @@ __all__ = [
     "crossing_dates",
     "crossval",
     "describe",
+    "differential_functioning",
     "doubling_days",
     "error_sensitivity",
     "fit",
@@ -127,6 +147,7 @@ __all__ = [
     "length_share",
     "lint",
     "load",
+    "local_dependence",
     "numpyro_model",
     "open",
     "pieces",
@@ -139,6 +160,8 @@ __all__ = [
     "simulate",
     "slope_test",
     "subset",
+    "suspect_tasks",
+    "task_fit",
     "trend_line",
     "trend_table",
     "under_rules",

@@ -121,13 +121,20 @@ class Q3:
         self.full = bool(self.tried.all())
         self.upper = np.triu(self.common >= LEAST_COMMON_AGENTS, k=1)
 
-    def matrix(self, successes: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    def matrix(
+        self,
+        successes: np.ndarray,
+        probability: np.ndarray,
+        pairs: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:
         """Residual correlation of every pair of tasks that counts.
 
         Parameters
         ----------
         successes, probability : np.ndarray
             Shape (cell,).
+        pairs : tuple, optional
+            What `pairs` gives for these successes, when it is known already.
 
         Returns
         -------
@@ -135,7 +142,7 @@ class Q3:
             Shape (task, task): filled above the diagonal, NaN elsewhere and where a pair doesn't
             count.
         """
-        keep, counts = self.pairs(successes)
+        keep, counts = pairs or self.pairs(successes)
         result = np.full(self.common.shape, np.nan)
         part = self._correlations(successes, probability, keep)
         result[np.ix_(keep, keep)] = np.where(counts, part, np.nan)

@@ -1,0 +1,114 @@
+"""Paired comparison of agents: how probably one is abler than the other, and by how much."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from measurebayes.errors import InputError
+
+VARIABLES = ("ability", "log2_horizon")  # what agents are compared by, the first that a fit has
+
+
+def agent_pairs(fit: xr.DataTree, variable: str | None = None, level: float = 0.95) -> pd.DataFrame:
+    """Compare every two agents by a variable of the posterior.
+
+    Draws of both agents are taken together, so that what they share, such as the level of all
+    tasks, cancels. How wide the intervals are follows from the model: a testlet model counts an
+    agent's successes at tasks of one family as fewer than so many independent ones, while a Rasch
+    model of the same data is surer than it may be.
+
+    Parameters
+    ----------
+    fit
+        Fit of a model with a value of each agent.
+    variable
+        Its name; ability, or else log2_horizon, where left out.
+    level
+        Probability of the equal-tailed interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair, agents from the highest mean to the lowest: one (the agent with the higher
+        mean), other, p_greater (probability that one exceeds other), difference (mean of one less
+        other), low, high, all in the unit of the variable. Attribute ``variable``.
+
+    Raises
+    ------
+    InputError
+        The model has no such variable, there is one agent, or `level` is not between 0 and 1.
+    """
+    name = _variable(fit, variable)
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level={level}", where="agent_pairs", expected="between 0 and 1")
+    draws, agents = _ordered(fit, name)
+    if len(agents) < 2:
+        raise InputError(
+            "one agent", where="the data of the fit", expected="two agents or more to compare"
+        )
+    tail = (1.0 - level) / 2.0
+    rows = []
+    for i in range(len(agents) - 1):
+        difference = draws[i] - draws[i + 1 :]
+        low, high = np.quantile(difference, [tail, 1.0 - tail], axis=1)
+        greater = _greater(difference)
+        rows.append(np.stack([greater, difference.mean(axis=1), low, high], axis=1))
+    one, other = zip(*combinations(agents, 2), strict=True)
+    values = pd.DataFrame(np.concatenate(rows), columns=["p_greater", "difference", "low", "high"])
+    table = pd.concat([pd.DataFrame({"one": one, "other": other}), values], axis=1)
+    table.attrs["variable"] = name
+    return table
+
+
+def pair_matrix(fit: xr.DataTree, variable: str | None = None) -> pd.DataFrame:
+    """Probability that the agent of the row exceeds that of the column.
+
+    Parameters
+    ----------
+    fit, variable
+        As for `agent_pairs`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Shape (agent, agent), agents from the highest mean to the lowest; 0.5 on the diagonal.
+    """
+    draws, agents = _ordered(fit, _variable(fit, variable))
+    chance = np.stack([_greater(own - draws) for own in draws])
+    return pd.DataFrame(chance, index=agents, columns=agents)
+
+
+def _greater(difference: np.ndarray) -> np.ndarray:
+    """Share of draws (last axis) above 0; ties count half."""
+    share: np.ndarray = (difference > 0).mean(axis=-1) + 0.5 * (difference == 0).mean(axis=-1)
+    return share
+
+
+def _variable(fit: xr.DataTree, name: str | None) -> str:
+    posterior = fit["posterior"].to_dataset()
+    own = [
+        str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw", "agent"}
+    ]
+    wanted = [name] if name is not None else [*VARIABLES]
+    found = next((n for n in wanted if n in own), None)
+    if found is None:
+        raise InputError(
+            f"no variable {' or '.join(wanted)} of each agent",
+            where=f"the posterior of model {fit.attrs.get('model', '')}",
+            expected="one of " + ", ".join(own) if own else "a model with a value of each agent",
+            remedy=f"agent_pairs(fit, variable={own[0]!r})" if own else "fit rasch or testlet",
+        )
+    return found
+
+
+def _ordered(fit: xr.DataTree, name: str) -> tuple[np.ndarray, list[str]]:
+    """Draws (agent, draw) and names of agents, the highest mean first."""
+    values = fit["posterior"].to_dataset()[name].transpose("agent", "chain", "draw").values
+    draws = values.reshape(len(values), -1).astype(float)
+    order = np.argsort(-draws.mean(axis=1), kind="stable")
+    labels = fit["data"].to_dataset()["agent"].values.astype(str)
+    return draws[order], [str(labels[at]) for at in order]
