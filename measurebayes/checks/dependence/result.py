@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -72,6 +73,21 @@ class LocalDependence:
     def found(self) -> list[str]:
         """Measures that replicates reach in at most one of 200 cases."""
         return [str(name) for name, p in self.measures["p"].items() if p <= LIMIT]
+
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Return everything as plain values and tables, with `most` pairs of tasks at most."""
+        return {
+            "measures": {name: dict(row) for name, row in self.measures.iterrows()},
+            "tasks": self.tasks,
+            "effective_tasks": self.effective_tasks,
+            "residual_dimensions": self.residual_dimensions,
+            "replicates": self.replicates,
+            "text": self.text(),
+            "pairs": self.pairs.head(len(self.pairs) if most is None else most),
+            "families": self.families,
+            "dimensions": self.dimensions,
+            "rates": self.rates,
+        }
 
     def text(self) -> str:
         """Say in sentences what was found."""
