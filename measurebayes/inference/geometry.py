@@ -16,7 +16,7 @@ does. The map is linear and constant: no density changes, whatever L, W and d.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +130,14 @@ class Split:
         parts = ({name: named[name] for name in names} for names in (self.top, self.bottom))
         return jnp.concatenate([ravel_pytree(part)[0] for part in parts])
 
+    def elements(self, names: Collection[str]) -> np.ndarray:
+        """Return which parameters belong to the sites of these names (all,)."""
+        named = self.sites(np.arange(sum(self.sizes)))
+        chosen = np.zeros(sum(self.sizes), dtype=bool)
+        for name in set(names) & set(named):
+            chosen[np.ravel(named[name]).astype(int)] = True
+        return chosen
+
     def conditional_variances(self, hessian: np.ndarray, hyper: frozenset[str]) -> dict[str, Any]:
         """Return the variances of all sites but `hyper` at given values of `hyper`.
 
@@ -145,9 +153,7 @@ class Split:
         dict of str to numpy.ndarray
             By site; NaN where the second derivative can't be inverted.
         """
-        named = self.sites(np.arange(len(hessian)))
-        keep = np.concatenate([np.ravel(named[n]) for n in sorted(named) if n not in hyper])
-        keep = keep.astype(int)
+        keep = np.flatnonzero(~self.elements(hyper))
         variances = np.full(len(hessian), np.nan)
         block = hessian[np.ix_(keep, keep)]
         if np.all(np.isfinite(block)):

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from numpyro import handlers
-from numpyro.distributions import biject_to
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
@@ -28,10 +27,12 @@ from measurebayes.backends.numpyro import counts_of, sampler_model
 from measurebayes.backends.simulate import reads, variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
-from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
+from measurebayes.inference.centring import Recentred, coordinates, recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
+from measurebayes.inference.starts import random_start, settled
 from measurebayes.program.cells import Cells
 from measurebayes.program.human_times import human_times
+from measurebayes.program.program import AXES
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -41,7 +42,6 @@ HESSIAN_PRODUCTS = 10_000
 MAX_TREE_DEPTH = 10
 WARMUP_TREE_DEPTH = 6  # longer trajectories before the masses are known are mostly wasted
 TARGET_ACCEPT = 0.95  # small steps: few divergences where data are few, at little cost elsewhere
-_STARTS = (-1.0, 1.0)  # range of unconstrained parameters; never a chain at exactly zero
 # Chains start around the mean of the pilot run, twice as far out as the posterior is wide.
 START_SPREAD = 2.0
 START_TRIES = 20
@@ -123,6 +123,8 @@ class Engine:
         axes = {v.name: v.dims for v in self.variables if v.family != "zero_sum_normal"}
         axes |= {f"{name}_free": dims for name, dims in axes.items()}
         self.split = Split.of(shapes, axes, TOP_LIMIT)
+        moving = {v.name for v in self.variables if set(v.dims) & set(AXES)}
+        self._along_axes = self.split.elements({*moving, *(f"{name}_free" for name in moving)})
         started = time.perf_counter()
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
 
@@ -213,26 +215,22 @@ class Engine:
     # -- running ------------------------------------------------------------------------------
 
     def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> np.ndarray:
-        """Return random values: each parameter near the middle of what those above it say of it."""
-        model = self._reparametrised(arguments)
-
-        def chosen(site: Any) -> Any:
-            if site["type"] != "sample" or site["is_observed"]:
-                return None
-            fn = site["fn"]
-            if isinstance(fn, Auxiliary):
-                return fn.near_middle(rng.uniform(*_STARTS, fn.shape()))
-            onto = biject_to(fn.support)
-            return onto(jnp.asarray(rng.uniform(*_STARTS, onto.inverse_shape(fn.shape()))))
-
         # NumPyro's stack of handlers belongs to the process, and chains start in threads.
         with _TRACING, jax.enable_x64(True):
-            seeded = handlers.substitute(handlers.seed(model, 0), substitute_fn=chosen)
-            sites = handlers.trace(seeded).get_trace()
-            latent = {name: sites[name]["value"] for name in (*self.split.top, *self.split.bottom)}
-            free = unconstrain_fn(model, (), {}, latent)
+            names = (*self.split.top, *self.split.bottom)
+            free = random_start(self._reparametrised(arguments), names, rng)
             flat = np.asarray(self.split.joined(free))
         return self.split.position(flat, arguments["geometry"])
+
+    def _settled(self, position: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """Move what lies along an axis of the data to where it fits the hyperparameters best."""
+        key = jax.random.PRNGKey(0)
+
+        def energy(at: np.ndarray) -> tuple[float, np.ndarray]:
+            state = self._begin(key, at, arguments)
+            return float(state.potential_energy), np.asarray(state.z_grad)
+
+        return settled(energy, position, self._along_axes)
 
     def start(self, seed: np.random.SeedSequence, arguments: Arguments) -> Chain:
         """Return a chain at a random start of finite density.
@@ -251,6 +249,7 @@ class Engine:
                     position = centre + START_SPREAD * rng.normal(size=centre.shape)
                 else:
                     position = self._start_position(rng, arguments)
+                    position = self._settled(position, arguments)
                 state = self._begin(key, position, arguments)
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)

@@ -1,0 +1,78 @@
+"""Where runs begin: inference/starts.py."""
+
+import runpy
+from pathlib import Path
+
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import measurebayes as mb
+from measurebayes.inference.starts import random_start, settled
+
+
+def test_hyperparameters_begin_near_the_middle_of_their_priors(rng):
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(4.0, 5.0))
+        sd = numpyro.sample("sd", dist.HalfNormal(3.0))
+        numpyro.sample("share", dist.Beta(2.0, 5.0))
+        numpyro.sample("seen", dist.Normal(mean, sd), obs=1.0)
+
+    with jax.enable_x64(True):
+        starts = [random_start(model, ["mean", "sd", "share"], rng) for _ in range(20)]
+    probability = {
+        "mean": [stats.norm(4.0, 5.0).cdf(s["mean"]) for s in starts],
+        "sd": [stats.halfnorm(scale=3.0).cdf(np.exp(s["sd"])) for s in starts],
+        "share": [stats.beta(2.0, 5.0).cdf(1.0 / (1.0 + np.exp(-s["share"]))) for s in starts],
+    }
+    for name, values in probability.items():  # quantiles of 101 prior draws err by 0.05
+        assert 0.15 < np.min(values) < np.max(values) < 0.85, name
+        assert np.ptp(values) > 0.05, name
+
+
+def test_the_others_settle_where_the_energy_is_least_given_the_hyperparameters(rng):
+    root = rng.normal(size=(5, 5))
+    matrix, offset = root @ root.T + np.eye(5), rng.normal(size=5)
+    free = np.array([True, False, True, True, False])
+    start = rng.normal(size=5)
+
+    def energy(x):
+        return 0.5 * x @ matrix @ x - offset @ x, matrix @ x - offset
+
+    found = settled(energy, start, free)
+    given = offset[free] - matrix[np.ix_(free, ~free)] @ start[~free]
+    np.testing.assert_allclose(
+        found[free], np.linalg.solve(matrix[np.ix_(free, free)], given), 1e-3, 1e-3
+    )
+    np.testing.assert_array_equal(found[~free], start[~free])
+
+
+def test_a_search_that_leaves_the_finite_part_comes_back(rng):
+    def energy(x):  # finite below 2 only
+        value = x[0] ** 2 if x[0] < 2.0 else np.nan
+        return value, 2.0 * x
+
+    assert abs(settled(energy, np.array([1.9]), np.array([True]))[0]) < 1e-3
+    start = np.array([3.0])
+    np.testing.assert_array_equal(settled(energy, start, np.array([True])), start)
+    np.testing.assert_array_equal(settled(energy, start, np.array([False])), start)
+
+
+@pytest.mark.slow
+def test_chains_do_not_begin_where_one_scale_explains_everything():
+    """The first suite of the simulated lecture.
+
+    From starts anywhere, all chains ended at tasks that are equally long and people whose times
+    say nothing (length_sd 0, timing_sd 4), which is a trap with next to no mass.
+    """
+    path = Path(__file__).parents[1] / "benchmarks" / "horizon_simulation.py"
+    simulate_lecture = runpy.run_path(str(path))["simulate_lecture"]
+    lecture = simulate_lecture(1, error_sd=1.0)
+    settings = {"seed": 1, "chains": 4, "draws": 50, "tune": 250, "progress": False}
+    fit = mb.fit("horizon_eiv", lecture.runs, **settings)
+    sd = fit["posterior"]["timing_sd"].mean("draw").values
+    assert np.all(abs(sd - lecture.error_sd) < 0.25), sd
+    assert np.all(fit["posterior"]["length_sd"].mean("draw").values > 3.0)
