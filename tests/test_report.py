@@ -180,7 +180,7 @@ def test_all_sections_are_there_in_order_of_headings(page):
 
 def test_figures_have_words_and_tables_have_scopes(page):
     figures = page.all("svg")
-    assert len(figures) == 2 * 7
+    assert len(figures) == 2 * 8
     assert all(f["role"] == "img" and len(f["aria-label"]) > 40 for f in figures)
     assert len({f["aria-label"] for f in figures}) == len(figures)
     assert all(f["viewbox"] and "width" not in f for f in figures)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError
+from measurebayes.errors import InputError, did_you_mean, shown
 
 VARIABLES = ("ability", "log2_horizon")  # what agents are compared by, the first that a fit has
 
 
-def agent_pairs(fit: xr.DataTree, variable: str | None = None, level: float = 0.95) -> pd.DataFrame:
+def agent_pairs(
+    fit: xr.DataTree,
+    variable: str | None = None,
+    level: float = 0.95,
+    agents: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Compare every two agents by a variable of the posterior.
 
     Draws of both agents are taken together, so that what they share, such as the level of all
@@ -29,6 +35,8 @@ def agent_pairs(fit: xr.DataTree, variable: str | None = None, level: float = 0.
         Its name; ability, or else log2_horizon, where left out.
     level
         Probability of the equal-tailed interval.
+    agents
+        Names of those to compare; all where left out.
 
     Returns
     -------
@@ -40,36 +48,35 @@ def agent_pairs(fit: xr.DataTree, variable: str | None = None, level: float = 0.
     Raises
     ------
     InputError
-        The model has no such variable, there is one agent, or `level` is not between 0 and 1.
+        The model has no such variable, an agent is not in the data, there are fewer than two, or
+        `level` is not between 0 and 1.
     """
     name = _variable(fit, variable)
     if not 0.0 < level < 1.0:
         raise InputError(f"level={level}", where="agent_pairs", expected="between 0 and 1")
-    draws, agents = _ordered(fit, name)
-    if len(agents) < 2:
-        raise InputError(
-            "one agent", where="the data of the fit", expected="two agents or more to compare"
-        )
+    draws, names = _ordered(fit, name, agents)
     tail = (1.0 - level) / 2.0
     rows = []
-    for i in range(len(agents) - 1):
+    for i in range(len(names) - 1):
         difference = draws[i] - draws[i + 1 :]
         low, high = np.quantile(difference, [tail, 1.0 - tail], axis=1)
         greater = _greater(difference)
         rows.append(np.stack([greater, difference.mean(axis=1), low, high], axis=1))
-    one, other = zip(*combinations(agents, 2), strict=True)
+    one, other = zip(*combinations(names, 2), strict=True)
     values = pd.DataFrame(np.concatenate(rows), columns=["p_greater", "difference", "low", "high"])
     table = pd.concat([pd.DataFrame({"one": one, "other": other}), values], axis=1)
     table.attrs["variable"] = name
     return table
 
 
-def pair_matrix(fit: xr.DataTree, variable: str | None = None) -> pd.DataFrame:
+def pair_matrix(
+    fit: xr.DataTree, variable: str | None = None, agents: Sequence[str] | None = None
+) -> pd.DataFrame:
     """Probability that the agent of the row exceeds that of the column.
 
     Parameters
     ----------
-    fit, variable
+    fit, variable, agents
         As for `agent_pairs`.
 
     Returns
@@ -77,9 +84,14 @@ def pair_matrix(fit: xr.DataTree, variable: str | None = None) -> pd.DataFrame:
     pandas.DataFrame
         Shape (agent, agent), agents from the highest mean to the lowest; 0.5 on the diagonal.
     """
-    draws, agents = _ordered(fit, _variable(fit, variable))
+    draws, names = _ordered(fit, _variable(fit, variable), agents)
     chance = np.stack([_greater(own - draws) for own in draws])
-    return pd.DataFrame(chance, index=agents, columns=agents)
+    return pd.DataFrame(chance, index=names, columns=names)
+
+
+def ablest(fit: xr.DataTree, most: int, variable: str | None = None) -> list[str]:
+    """Names of the agents with the highest means, `most` at most."""
+    return _ordered(fit, _variable(fit, variable), None)[1][:most]
 
 
 def _greater(difference: np.ndarray) -> np.ndarray:
@@ -105,10 +117,25 @@ def _variable(fit: xr.DataTree, name: str | None) -> str:
     return found
 
 
-def _ordered(fit: xr.DataTree, name: str) -> tuple[np.ndarray, list[str]]:
+def _ordered(
+    fit: xr.DataTree, name: str, agents: Sequence[str] | None
+) -> tuple[np.ndarray, list[str]]:
     """Draws (agent, draw) and names of agents, the highest mean first."""
-    values = fit["posterior"].to_dataset()[name].transpose("agent", "chain", "draw").values
-    draws = values.reshape(len(values), -1).astype(float)
-    order = np.argsort(-draws.mean(axis=1), kind="stable")
     labels = fit["data"].to_dataset()["agent"].values.astype(str)
-    return draws[order], [str(labels[at]) for at in order]
+    wanted = labels if agents is None else np.unique(np.asarray(agents, dtype=str))
+    for agent in wanted[~np.isin(wanted, labels)]:
+        raise InputError(
+            f"no agent {shown(str(agent))}",
+            where="agents",
+            expected="names of agents in the data of the fit",
+            remedy=did_you_mean(str(agent), labels) or 'fit["data"]["agent"] lists them',
+        )
+    kept = np.flatnonzero(np.isin(labels, wanted))
+    if len(kept) < 2:
+        raise InputError(
+            f"{len(kept)} agents", where="agents", expected="two agents or more to compare"
+        )
+    values = fit["posterior"].to_dataset()[name].isel(agent=kept)
+    draws = values.transpose("agent", "chain", "draw").values.reshape(len(kept), -1).astype(float)
+    order = np.argsort(-draws.mean(axis=1), kind="stable")
+    return draws[order], [str(labels[kept[at]]) for at in order]

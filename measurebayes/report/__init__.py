@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from measurebayes.report.cancellation import plot_cancellation, plot_triple
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
+    from measurebayes.report.dependence_figures import plot_dimensions, plot_pairs
     from measurebayes.report.horizon_figures import (
         plot_error_sensitivity,
         plot_horizons,
@@ -32,9 +33,11 @@ __all__ = [
     "plot_abilities",
     "plot_cancellation",
     "plot_difficulties",
+    "plot_dimensions",
     "plot_error_sensitivity",
     "plot_horizons",
     "plot_icc",
+    "plot_pairs",
     "plot_predictive",
     "plot_ranks",
     "plot_success",
@@ -47,6 +50,8 @@ __all__ = [
 _PLOTS = {
     "plot_abilities": "measurebayes.report.plots",
     "plot_difficulties": "measurebayes.report.plots",
+    "plot_dimensions": "measurebayes.report.dependence_figures",
+    "plot_pairs": "measurebayes.report.dependence_figures",
     "plot_error_sensitivity": "measurebayes.report.horizon_figures",
     "plot_horizons": "measurebayes.report.horizon_figures",
     "plot_success": "measurebayes.report.horizon_figures",
@@ -69,11 +74,11 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about fits.
 
-    The page loads nothing and runs no script. It holds a summary of the data, the comparison, the
-    check of cancellation axioms, time horizons where a model has them, each model with its priors,
-    abilities and difficulties with intervals, item characteristic curves, a Wright map, predictive
-    checks, diagnostics, provenance and citations. A fit that has not converged gets a warning at
-    the top.
+    The page loads nothing and runs no script. It holds a summary of the data, the comparison, what
+    of local dependence each model misses, agents against agents, the check of cancellation axioms,
+    time horizons where a model has them, each model with its priors, abilities and difficulties
+    with intervals, item characteristic curves, a Wright map, predictive checks, diagnostics,
+    provenance and citations. A fit that has not converged gets a warning at the top.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from measurebayes.errors import InputError
 from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
 from measurebayes.report.compared import comparison_context
+from measurebayes.report.dependence import dependence_context, pairs_context
 from measurebayes.report.figure import to_svg
 from measurebayes.report.horizons import horizons_context
 from measurebayes.report.priors import priors_context
@@ -67,6 +68,8 @@ def page_context(
         "unconverged": [model for model in models if model["failures"]],
         "data": data_contexts(fits),
         "comparison": compared,
+        "dependence": dependence_context(fits, doubtful),
+        "pairs": pairs_context(fits, doubtful),
         "quantity": quantity_context(fits, cancellation),
         "horizons": horizons_context(fits, doubtful),
         "citations": citations(fits.values(), compared=bool(compared and compared["rows"])),
