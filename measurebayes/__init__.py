@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from measurebayes.estimands.length import length_share
     from measurebayes.estimands.pairs import agent_pairs
     from measurebayes.estimands.planning import plan_suite
+    from measurebayes.estimands.rotation import rotate
     from measurebayes.estimands.suites import compare_suites, under_rules
     from measurebayes.estimands.trend import crossing_dates, doubling_days, trend_line, trend_table
     from measurebayes.inference import fit
@@ -101,6 +102,7 @@ _PUBLIC = {
     "length_share": ("measurebayes.estimands.length", "length_share"),
     "plan_suite": ("measurebayes.estimands.planning", "plan_suite"),
     "error_sensitivity": ("measurebayes.compare.sensitivity", "error_sensitivity"),
+    "rotate": ("measurebayes.estimands.rotation", "rotate"),
     "simex": ("measurebayes.classical.simex", "simex"),
     "slope_test": ("measurebayes.classical.horizons", "slope_test"),
     "report": ("measurebayes.report", "report"),
@@ -154,6 +156,7 @@ __all__ = [
     "plan_suite",
     "pymc_model",
     "report",
+    "rotate",
     "save",
     "score",
     "simex",

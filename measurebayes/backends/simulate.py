@@ -12,9 +12,10 @@ from scipy.special import expit
 
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.errors import ModelError
+from measurebayes.program.data_verbs import RESERVED
 from measurebayes.program.human_times import with_times
 from measurebayes.program.labelled import Labelled, labelled
-from measurebayes.program.program import RESERVED, Program
+from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
 
 LONGEST_NAME = 80

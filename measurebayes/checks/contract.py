@@ -85,7 +85,8 @@ def invented_data(seed: int = 1, agents: int = 5, tasks: int = 7) -> xr.Dataset:
     """Return a small table with holes, three families, and one to four attempts a cell.
 
     Agents have release dates. Of the human times some are means, some estimates, and of three tasks
-    there are timed attempts, one in four of them failed.
+    there are timed attempts, one in four of them failed. Every second task may load on a second
+    dimension.
     """
     from measurebayes.data import load
 
@@ -110,7 +111,9 @@ def invented_data(seed: int = 1, agents: int = 5, tasks: int = 7) -> xr.Dataset:
     data = load(pd.DataFrame(columns)[keep])
     timed = np.repeat(np.arange(min(3, tasks)), 4)
     minutes = 2.0 ** (timed - 2.0 + rng.normal(size=timed.size))
+    allowed = np.column_stack([np.ones(tasks), np.arange(tasks) % 2])
     return data.assign(
+        allowed_loading=(("task", "dimension"), allowed),
         timing_task_index=("timing", timed),
         timing_minutes=("timing", minutes),
         timing_success=("timing", (np.arange(timed.size) % 4 > 0).astype(np.int64)),

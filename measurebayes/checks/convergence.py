@@ -24,6 +24,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.checks.rows import Check, not_judged
+from measurebayes.inference.rotation import SAMPLED
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
@@ -66,6 +67,12 @@ def scalars(posterior: xr.Dataset) -> tuple[list[str], np.ndarray]:
     if not blocks:
         return [], np.empty((0, posterior.sizes["chain"], posterior.sizes["draw"]))
     return names, np.concatenate(blocks)
+
+
+def comparable(posterior: xr.Dataset) -> xr.Dataset:
+    """Leave out what belongs to dimensions before draws were rotated: axes of each chain's own."""
+    own = [n for n, x in posterior.items() if any(str(d).startswith(SAMPLED) for d in x.dims)]
+    return posterior.drop_vars(own)
 
 
 def diagnostics(posterior: xr.Dataset) -> dict[str, dict[str, float]]:
@@ -121,7 +128,7 @@ def convergence(fit: xr.DataTree) -> list[Check]:
         Names rhat, ess_bulk, ess_tail, divergences, tree_depth, ebfmi.
     """
     posterior = fit["posterior"].to_dataset()
-    found = diagnostics(posterior)
+    found = diagnostics(comparable(posterior))
     stats = fit["sample_stats"].to_dataset() if "sample_stats" in fit.children else xr.Dataset()
     chains = posterior.sizes["chain"]
     return [

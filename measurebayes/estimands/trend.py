@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from measurebayes.errors import InputError, listed
 from measurebayes.estimands.horizons import quantile
-from measurebayes.program.program import DAYS_A_YEAR, RELEASES
+from measurebayes.program.data_verbs import DAYS_A_YEAR, RELEASES
 
 DAY = np.timedelta64(1, "D")
 STEP_DAYS = 7  # of numerical rates, and of the search for a crossing

@@ -31,8 +31,8 @@ from measurebayes.inference.centring import Recentred, coordinates, recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
 from measurebayes.inference.starts import random_start, settled
 from measurebayes.program.cells import Cells
+from measurebayes.program.data_verbs import AXES
 from measurebayes.program.human_times import human_times
-from measurebayes.program.program import AXES
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint

@@ -20,6 +20,7 @@ from measurebayes.backends.simulate import variables
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.data.store import as_made, replaced
 from measurebayes.errors import InputError, ModelError
+from measurebayes.inference.rotation import align, as_sampled
 from measurebayes.inference.trust import trusted
 from measurebayes.program.registry import (
     ModelFile,
@@ -45,7 +46,13 @@ def assemble(
     sample_stats: xr.Dataset,
     attrs: Mapping[str, Any],
 ) -> xr.DataTree:
-    """Return a fit from its parts; see `fit` for the groups."""
+    """Return a fit from its parts; see `fit` for the groups.
+
+    Draws of dimensions that only a rotation tells apart are turned to one orientation.
+    """
+    latent = {variable.name for variable in variables(model, data)} if model.rotated else set()
+    if model.rotated and latent >= set(model.rotated):
+        posterior = align(posterior, model.rotated)
     groups = {
         "/": xr.Dataset(attrs={**_provenance(model, data), **attrs}),
         "posterior": posterior,
@@ -178,7 +185,7 @@ def _same_variables(fit: xr.DataTree, model: ModelFile) -> None:
     """Refuse a fit whose variables are not those of the model with the fit's options."""
     if not model.offered:
         return
-    posterior = fit["posterior"].to_dataset()
+    posterior = as_sampled(fit["posterior"].to_dataset(), model.rotated)
     try:
         with np.errstate(all="ignore"):
             stated = variables(model, fit["data"].to_dataset())

@@ -49,6 +49,9 @@ class ModelFile:
         ``OPTIONS``: for each option the words to choose from, or the default of a whole number.
     options
         What was chosen, defaults included.
+    rotated
+        ``ROTATED``: arrays whose products alone matter, loadings first, so that their draws are
+        turned to one orientation.
     """
 
     name: str
@@ -61,6 +64,7 @@ class ModelFile:
     pymc: Callable[..., None] | None = None
     offered: Mapping[str, tuple[str, ...] | int] = field(default_factory=dict)
     options: Mapping[str, str | int] = field(default_factory=dict)
+    rotated: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -330,6 +334,7 @@ def model_from_source(name: str, source: str, path: str) -> ModelFile:
         pymc=getattr(module, "pymc", None),
         offered=dict(offered),
         options=option_words.defaults(offered),
+        rotated=tuple(getattr(module, "ROTATED", ())),
     )
 
 

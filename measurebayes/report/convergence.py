@@ -31,9 +31,9 @@ def worst_parameters(fit: xr.DataTree, number: int = WORST) -> pd.DataFrame:
         Columns name, rhat, ess_bulk, ess_tail; worst first. Parameters that can't be judged
         (NaN) come first.
     """
-    from measurebayes.checks.convergence import diagnostics
+    from measurebayes.checks.convergence import comparable, diagnostics
 
-    table = pd.DataFrame(diagnostics(posterior_of(fit)))
+    table = pd.DataFrame(diagnostics(comparable(posterior_of(fit))))
     if table.empty:
         return pd.DataFrame(columns=["name", "rhat", "ess_bulk", "ess_tail"])
     order = table.sort_values(
