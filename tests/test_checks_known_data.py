@@ -40,3 +40,7 @@ def test_largest_q3_of_verbal_aggression(shared_data):
     row = {row.name: row for row in predictive(fit, replicates=200)}["predictive_q3"]
     assert not row.passed  # the situations are testlets
     assert "S1WantScold and S2WantScold" in row.text
+    pair = mb.local_dependence(fit, replicates=200).pairs.iloc[0]
+    assert {pair["task"], pair["other"]} == {"S1WantScold", "S2WantScold"}
+    assert pair["q3"] == pytest.approx(LEDGER["verbagg_largest_q3"]["value"], abs=0.015)
+    assert pair["p"] == 0

@@ -5,6 +5,8 @@ References
 .. [1] Field, Welsh (2007). Bootstrapping clustered data. Journal of the Royal Statistical Society B
    69(3). doi:10.1111/j.1467-9868.2007.00593.x
 .. [2] Kish (1965). Survey Sampling. Wiley.
+.. [3] Hesterberg (2015). What teachers should know about the bootstrap. The American Statistician
+   69(4). doi:10.1080/00031305.2015.1089789
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import ndtr, stdtrit
 
 from measurebayes.checks.dependence.design import Design, data_of
 from measurebayes.errors import InputError
@@ -39,7 +42,9 @@ def clustered_rates(
     runs
         Dataset of the schema, or a fit, whose data are taken.
     level
-        Probability of the intervals (percentiles of the resamples).
+        Probability of the intervals: percentiles of the resamples, moved outwards as a t interval
+        of so many units is wider than a normal one [3]_. Families of different sizes count as the
+        number of equal ones that give a mean the same variance.
     resamples
         Number of resamples.
     seed
@@ -65,17 +70,16 @@ def clustered_rates(
     design = Design.of(data)
     share = design.successes / design.attempts
     rng = np.random.default_rng(seed)
-    tail = (1.0 - level) / 2.0
     present = np.unique(design.agent)
     ends = []
     for place, size in ((design.family, design.families), (design.task, design.tasks)):
         solved, tried = _by_unit(design, share, place, size)
-        rates = _resampled(solved, tried, resamples, rng)[:, present]
-        ends.append(np.nanquantile(rates, [tail, 1 - tail], axis=0))
+        rates = _resampled(solved, tried, resamples, rng)
+        ends.append([_interval(rates[:, at], tried[:, at], level) for at in present])
     table = _effects(design, share)
     table.insert(0, "agent", data["agent"].values[present].astype(object))
-    for suffix, (low, high) in zip(("", "_tasks"), ends, strict=True):
-        table[f"low{suffix}"], table[f"high{suffix}"] = low, high
+    for suffix, pairs in zip(("", "_tasks"), ends, strict=True):
+        table[f"low{suffix}"], table[f"high{suffix}"] = np.transpose(pairs)
     columns = ["agent", "tasks", "families", "rate", "low", "high", "low_tasks", "high_tasks"]
     table = table[[*columns, "design_effect", "effective_tasks"]]
     return table.sort_values("rate", ascending=False, ignore_index=True, kind="stable")
@@ -107,6 +111,16 @@ def _resampled(
             np.divide(times @ solved, number, np.full(number.shape, np.nan), where=number > 0)
         )
     return np.concatenate(rates)
+
+
+def _interval(rates: np.ndarray, tried: np.ndarray, level: float) -> np.ndarray:
+    """Ends of the interval of one agent, from its rates (resample,) and tasks by unit."""
+    units = tried.sum() ** 2 / (tried**2).sum()
+    tail = (1.0 - level) / 2.0
+    if units > 1.0:
+        tail = float(ndtr(np.sqrt(units / (units - 1.0)) * stdtrit(units - 1.0, tail)))
+    ends: np.ndarray = np.nanquantile(rates, [tail, 1.0 - tail])
+    return ends
 
 
 def _effects(design: Design, share: np.ndarray) -> pd.DataFrame:

@@ -41,14 +41,17 @@ class TaskPairs:
         self.same = same_family[self.first, self.second]
         self.within = same_family & self.q3.upper
         self.draws = 0
-        # of every pair: sums of Q3 of data and of replicates, exceedances, replicates that count
-        self.sums = np.zeros((4, len(self.first)))
+        self.probability = np.zeros(len(design.task))  # summed over draws
+        # of every pair: sum of replicates' Q3, exceedances of the data's, replicates that count
+        self.sums = np.zeros((3, len(self.first)))
         self.found: dict[str, list[tuple[float, float]]] = {"q3_largest": [], "q3_within": []}
 
     def add(self, probability: np.ndarray, replicated: np.ndarray) -> None:
         """Take a block of draws (draw, cell)."""
         if not len(self.first):
             return
+        self.probability += probability.sum(axis=0)
+        self.draws += len(probability)
         for chance, again in zip(probability, replicated, strict=True):
             data = self.q3.matrix(self.design.successes, chance, self.judged)
             other = self.q3.matrix(again, chance)
@@ -63,8 +66,7 @@ class TaskPairs:
         counts = np.isfinite(other)
         again = np.where(counts, other, 0.0)
         higher = counts * ((again > data) + 0.5 * (again == data))
-        self.sums += np.stack([data, again, higher, counts])
-        self.draws += 1
+        self.sums += np.stack([again, higher, counts])
 
     def measures(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Largest Q3, and mean Q3 within families, of data and replicates at each draw."""
@@ -79,28 +81,37 @@ class TaskPairs:
         Returns
         -------
         pd.DataFrame
-            Columns task, other, same_family (bool), q3 (posterior mean of the data's), expected
-            (mean of replicates), p (share of replicates at least as large; NaN where none counts).
+            Columns task, other, same_family (bool), q3 (at the posterior mean probabilities),
+            expected (mean of replicates), p (share of replicates at least as large as the data at
+            the same draws; NaN where none counts).
         """
-        data, again, higher, counts = self.sums
+        again, higher, counts = self.sums
         known = np.where(counts > 0, counts, np.nan)
         table = pd.DataFrame(
             {
                 "task": tasks[self.first].astype(object),
                 "other": tasks[self.second].astype(object),
                 "same_family": self.same,
-                "q3": data / max(self.draws, 1),
+                "q3": self._at_the_mean(),
                 "expected": again / known,
                 "p": higher / known,
             }
         )
         return table.sort_values("q3", ascending=False, ignore_index=True, kind="stable")
 
+    def _at_the_mean(self) -> np.ndarray:
+        """Q3 of every pair that counts at the posterior mean probabilities."""
+        if not len(self.first):
+            return np.empty(0)
+        mean = self.probability / max(self.draws, 1)
+        matrix = self.q3.matrix(self.design.successes, mean, self.judged)
+        return matrix[self.first, self.second]
+
     def family_means(self, family_of: np.ndarray, families: int) -> np.ndarray:
         """Mean Q3 over the pairs of each family that count, shape (family,); NaN without any."""
         of_pair = family_of[self.first[self.same]]
         number = np.bincount(of_pair, minlength=families)
-        total = np.bincount(of_pair, self.sums[0][self.same], families) / max(self.draws, 1)
+        total = np.bincount(of_pair, self._at_the_mean()[self.same], families)
         return np.divide(total, number, out=np.full(families, np.nan), where=number > 0)
 
 

@@ -33,7 +33,8 @@ class LocalDependence:
         of replicates), p (share of replicates at least as large). Measures that need families, or
         pairs of tasks that many agents tried, are absent where there are none.
     pairs : pd.DataFrame
-        Pairs of tasks, the largest Q3 first: task, other, same_family, q3, expected, p.
+        Pairs of tasks, the largest Q3 first: task, other, same_family, q3 (at the posterior mean
+        probabilities, as point estimates have it), expected, p (at posterior draws).
     families : pd.DataFrame
         One row a family of which somebody tried two tasks or more: family, tasks, groups,
         unanimous (number of groups), unanimous_expected, unanimous_p, design_effect,
