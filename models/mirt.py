@@ -66,7 +66,7 @@ def model(pp, data, priors=PRIORS, dimensions=2, loadings="explored"):
     sd = pp.half_normal("loading_sd", priors["loading_sd"], dims="dimension")
     if loadings == "allowed":
         free_loading = pp.normal("free_loading", mean, sd, dims=("task", "dimension"))
-        loading = pp.deterministic("loading", free_loading * allowed)
+        loading = pp.deterministic("loading", free_loading * allowed, ("task", "dimension"))
     else:
         loading = pp.normal("loading", mean, sd, dims=("task", "dimension"))
     pp.observe_successes(pp.cell(easiness) + pp.cell_products(loading, trait, "dimension"))

@@ -3,7 +3,8 @@
 Parameters are drawn from the prior, data given them, and the model is fitted to these data. The
 rank of each true value among thinned posterior draws is then uniform when model text, sampler and
 bookkeeping are right [1]_. The joint log-likelihood is ranked as well: it notices posteriors that
-ignore the data, which the ranks of the parameters alone do not [2]_.
+ignore the data, which the ranks of the parameters alone do not [2]_. Loadings and traits that only
+a rotation tells apart have no true values; log odds of some cells, their products, are ranked.
 
 References
 ----------
@@ -24,12 +25,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.checks.convergence import scalars
+from measurebayes.checks.convergence import comparable, scalars
 from measurebayes.checks.studies import run_tasks
 from measurebayes.checks.uniformity import chi_square_p, ecdf_p, holm, pooled_p, rank_of
 from measurebayes.errors import InputError
 
-LOG_LIKELIHOOD = "log_likelihood"
+LOG_LIKELIHOOD, LOG_ODDS = "log_likelihood", "log_odds"
+CELLS_RANKED = 8  # whose log odds are ranked where parameters can't be
 RHAT_LIMIT = 1.05  # the runs are short, and R-hat of a short run is noisy
 REFITS = 2  # each with twice the draws of the one before
 
@@ -201,17 +203,23 @@ def run_replication(task: _Task) -> Outcome:
     """Simulate, fit and rank once; a module-level function, so that processes can run it."""
     from measurebayes.backends import evaluate
     from measurebayes.backends.simulate import prior_data
+    from measurebayes.inference.rotation import ROTATION
     from measurebayes.program.registry import get_model
 
     rng = np.random.default_rng([task.seed, task.replication])
     model = get_model(task.model)
     truth, data = prior_data(model, task.design, rng, priors=task.priors)
     posterior, diagnostics = _fit_until_long_enough(model, data, task, int(rng.integers(2**31)))
-    known = {name: value for name, value in truth.items() if name in posterior}
     drawn = {str(name): posterior[name] for name in posterior.data_vars}
-    joint = evaluate.log_likelihood(model, data, drawn).sum("cell")
-    everything = posterior.assign({LOG_LIKELIHOOD: joint})
+    known = {name: value for name, value in truth.items() if name in comparable(posterior)}
+    added = {LOG_LIKELIHOOD: evaluate.log_likelihood(model, data, drawn).sum("cell")}
     known[LOG_LIKELIHOOD] = evaluate.log_likelihood(model, data, truth).sum("cell")
+    if ROTATION in posterior:  # what the truth has of one orientation, the draws have of another
+        known = {name: value for name, value in known.items() if name not in model.rotated}
+        some = data.isel(cell=slice(None, None, max(1, data.sizes["cell"] // CELLS_RANKED)))
+        added[LOG_ODDS] = evaluate.cell_logits(model, some, drawn)
+        known[LOG_ODDS] = evaluate.cell_logits(model, some, truth)
+    everything = posterior.assign(added)
     single = xr.Dataset(known).expand_dims(chain=1, draw=1)
     names, true_values = scalars(single)
     same_names, values = scalars(everything[list(known)])
@@ -237,7 +245,7 @@ def _fit_until_long_enough(
         own: dict[str, Any] = {"progress": False, "unconnected": "fit"}  # priors are part of it
         result = fit(model, data, seed=again, priors=task.priors, **own, **options)
         posterior = result["posterior"].to_dataset()
-        found = diagnostics(posterior)
+        found = diagnostics(comparable(posterior))
         worst = float(np.min(list(found["ess_bulk"].values())))
         if worst >= task.largest or attempt == REFITS:
             break

@@ -97,9 +97,14 @@ class Program(DataVerbs, ABC):
 
     # -- functions -------------------------------------------------------------------------
 
-    def deterministic(self, name: str, x: Any) -> Labelled:
-        """Keep a function of other variables under a name of its own in the posterior."""
+    def deterministic(self, name: str, x: Any, dims: Dims | None = None) -> Labelled:
+        """Keep a function of other variables under a name of its own in the posterior.
+
+        `dims` gives the order of its axes, where that of arithmetic won't do.
+        """
         x = labelled(x)
+        if dims is not None:
+            x = Labelled(expand(x, tuple(dims)), tuple(dims))
         self.keep(name, x)
         return Labelled(x.value, x.dims, name)
 

@@ -1,0 +1,129 @@
+"""testlet, bifactor, three_pl and mirt: closed forms, limits, published numbers, known truths."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.special import expit, logit
+
+import measurebayes as mb
+from measurebayes.backends.evaluate import cell_logits
+from measurebayes.backends.simulate import prior_draw
+from measurebayes.checks.contract import invented_data
+from measurebayes.checks.convergence import convergence, failures
+from measurebayes.inference.rotation import procrustes
+from measurebayes.program.registry import get_model
+
+
+def at_prior(label, data, rng, **given):
+    """Draw values from the priors, replace some, and return them with log odds by cell."""
+    model = get_model(label)
+    values = prior_draw(model, data, rng)
+    del values["successes"]
+    for name, value in given.items():
+        values[name] = values[name] * 0.0 + value
+    return values, cell_logits(model, data, values).values
+
+
+# -- closed forms and limits ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("discrimination", "limit"), [("one", "rasch"), ("task", "two_pl")])
+def test_testlets_without_effects_are_the_simpler_model(rng, discrimination, limit):
+    data = invented_data()
+    label = f"testlet:discrimination={discrimination}"
+    values, found = at_prior(label, data, rng, testlet_effect=0.0)
+    np.testing.assert_allclose(found, cell_logits(limit, data, values).values, rtol=1e-12)
+
+
+def test_testlet_effects_move_an_agent_in_a_family_as_ability_does(rng):
+    data = invented_data()
+    values, found = at_prior("testlet:discrimination=task", data, rng)
+    agent, task = data["agent_index"].values, data["task_index"].values
+    family = data["family_index"].values[task]
+    strength = values["ability"].values[agent] + values["testlet_effect"].values[agent, family]
+    slope, place = values["discrimination"].values[task], values["difficulty"].values[task]
+    np.testing.assert_allclose(found, slope * (strength - place), rtol=1e-12)
+
+
+def test_bifactor_with_one_ratio_of_loadings_is_the_testlet_model(rng):
+    data = invented_data()
+    values, _ = at_prior("bifactor", data, rng)
+    values["family_loading"] = values["discrimination"]
+    found = cell_logits("bifactor", data, values).values
+    limit = cell_logits("testlet:discrimination=task", data, values).values
+    np.testing.assert_allclose(found, limit, rtol=1e-12)
+
+
+@pytest.mark.parametrize("guessing", ["common", "task"])
+@pytest.mark.parametrize("discrimination", ["positive", "signed"])
+def test_three_pl_never_succeeds_less_often_than_by_guessing(rng, guessing, discrimination):
+    data = invented_data()
+    label = f"three_pl:guessing={guessing},discrimination={discrimination}"
+    values, found = at_prior(label, data, rng)
+    agent, task = data["agent_index"].values, data["task_index"].values
+    slope, ability = values["discrimination"].values[task], values["ability"].values[agent]
+    if discrimination == "signed":
+        x = slope * ability + values["easiness"].values[task]
+    else:
+        x = slope * (ability - values["difficulty"].values[task])
+    rate = values["guessing"].values
+    rate = rate[task] if guessing == "task" else rate
+    np.testing.assert_allclose(expit(found), rate + (1.0 - rate) * expit(x), rtol=1e-9)
+
+
+def test_three_pl_without_guessing_is_two_pl(rng):
+    data = invented_data()
+    values, found = at_prior("three_pl:guessing=none", data, rng)
+    np.testing.assert_allclose(found, cell_logits("two_pl", data, values).values, rtol=1e-12)
+    values, found = at_prior("three_pl", data, rng, guessing=1e-15)
+    limit = cell_logits("two_pl", data, values).values
+    np.testing.assert_allclose(expit(found), expit(limit), rtol=1e-9, atol=1e-14)
+
+
+def test_mirt_adds_products_of_loadings_and_traits(rng):
+    data = invented_data()
+    values, found = at_prior("mirt:dimensions=3", data, rng)
+    eta = values["trait"].values @ values["loading"].values.T + values["easiness"].values
+    np.testing.assert_allclose(
+        found, eta[data["agent_index"].values, data["task_index"].values], rtol=1e-12
+    )
+
+
+def test_mirt_of_one_dimension_is_two_pl_in_another_form(rng):
+    data = invented_data()
+    values, found = at_prior("mirt:dimensions=1", data, rng)
+    loading, trait = values["loading"].values[:, 0], values["trait"].values[:, 0]
+    as_two_pl = at_prior("two_pl", data, rng)[0]
+    as_two_pl["ability"] = xr.DataArray(trait, dims="agent")
+    as_two_pl["discrimination"] = xr.DataArray(loading, dims="task")
+    as_two_pl["difficulty"] = xr.DataArray(-values["easiness"].values / loading, dims="task")
+    np.testing.assert_allclose(found, cell_logits("two_pl", data, as_two_pl).values, rtol=1e-9)
+
+
+def test_tasks_load_only_where_the_table_allows(rng):
+    data = invented_data()
+    values, found = at_prior("mirt:loadings=allowed", data, rng)
+    allowed = data["allowed_loading"].values
+    assert values["loading"].dims == ("task", "dimension")
+    np.testing.assert_array_equal(values["loading"].values == 0.0, allowed == 0)
+    eta = values["trait"].values @ values["loading"].values.T + values["easiness"].values
+    at = data["agent_index"].values, data["task_index"].values
+    np.testing.assert_allclose(found, eta[at], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        None,
+        (("task",), np.ones(7)),
+        (("task", "dimension"), np.full((7, 2), 0.5)),
+        (("task", "dimension"), np.column_stack([np.ones(7), np.zeros(7)])),
+    ],
+)
+def test_a_table_of_allowed_loadings_that_is_none_is_refused(table):
+    data = invented_data().drop_vars("allowed_loading")
+    if table is not None:
+        data = data.assign(allowed_loading=table)
+    with pytest.raises(mb.ModelError, match="allowed_loading"):
+        mb.describe("mirt", data, loadings="allowed")
