@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 from fake_fit import fake_data, fit_of
 from fake_horizons import horizon_fit
+from test_checks_predictive import rasch_fit
+from test_dependence import dependent
 
 import measurebayes as mb
+from measurebayes.report.dependence import dependence_context, pairs_context
 from measurebayes.report.horizons import horizons_context
 from measurebayes.report.page import render
 
@@ -119,8 +122,20 @@ def section_of_horizons(names):
     fits = {names[0]: horizon_fit(names=names), "trend": horizon_fit("horizon_trend", names=names)}
     nothing = {"models": [], "unconverged": [], "data": [], "comparison": None, "citations": []}
     found = horizons_context(fits, doubtful=["trend"])
+    rng = np.random.default_rng(4)
+    data = dependent(rng)
+    data = data.assign_coords(
+        agent=np.array([*names, *data["agent"].values[len(names) :]]),
+        task=np.array([f"{names[j % len(names)]}/{j}" for j in range(data.sizes["task"])]),
+    )
+    together = {names[1]: rasch_fit(data, rng)}
+    others = {
+        "dependence": dependence_context(together, doubtful=[names[1]]),
+        "pairs": pairs_context({**together, names[0]: fits[names[0]]}),
+    }
     title = "Measurement report of horizons"
-    return render({**nothing, "title": title, "quantity": {"problem": "none"}, "horizons": found})
+    context = {**nothing, **others, "title": title, "horizons": found}
+    return render({**context, "quantity": {"problem": "none"}})
 
 
 def quick_checks(fit):

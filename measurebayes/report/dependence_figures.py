@@ -89,7 +89,7 @@ def _numbers(panel: Any, chance: pd.DataFrame) -> None:
             value = values[i, j]
             colour = "white" if value >= CLASSES[3] else look.INK
             text = ">.99" if value > 0.995 else f"{value:.2f}".lstrip("0")
-            style = {"fontsize": look.FONT - 2, "color": colour, "ha": "center", "va": "center"}
+            style = {"fontsize": look.FONT - 1, "color": colour, "ha": "center", "va": "center"}
             panel.text(j, i, text, **style)
 
 
