@@ -108,7 +108,7 @@ def rows_of(fit, **options):
 
 def test_a_right_model_passes_every_check(rng):
     rows = rows_of(rasch_fit(rasch_data(rng), rng))
-    assert list(rows) == ["agent", "task", "band", "mixed", "q3"]
+    assert list(rows) == ["agent", "task", "band", "mixed", "families", "q3"]
     for row in rows.values():
         assert row.passed, row.text
         assert 0.02 < row.value < 0.98
@@ -143,11 +143,26 @@ def test_a_wrong_posterior_fails_and_the_culprit_is_named(rng, kind, shift, name
     assert name in row.text.split("Farthest off is ")[1].split(":")[0]
 
 
-def test_tasks_that_share_more_than_the_ability_fail_q3(rng):
+def of_families(rng):
+    """Return an effect of every agent on every family, by cell."""
     data = design()
     family = data["family_index"].values[data["task_index"].values]
-    shared = rng.normal(0, 1.5, (AGENTS, 6))[data["agent_index"].values, family]
-    row = rows_of(rasch_fit(rasch_data(rng, extra=shared), rng))["q3"]
+    return rng.normal(0, 1.5, (AGENTS, 6))[data["agent_index"].values, family]
+
+
+def test_families_solved_as_wholes_fail(rng):
+    fit = rasch_fit(rasch_data(rng, extra=of_families(rng), attempts=2), rng)
+    row = rows_of(fit)["families"]
+    assert not row.passed
+    assert "try testlet" in row.text
+    table = fit["data"]["successes"].values.reshape(AGENTS, 6, 3)
+    same = (table == 2).all(axis=2) | (table == 0).all(axis=2)
+    found = posterior_predictive(fit, replicates=20)
+    assert float(found["families_observed"]) == same.mean()
+
+
+def test_tasks_that_share_more_than_the_ability_fail_q3(rng):
+    row = rows_of(rasch_fit(rasch_data(rng, extra=of_families(rng)), rng))["q3"]
     assert not row.passed
     first, second = (int(number) for number in re.findall(r"task (\d+)", row.text))
     assert first // 3 == second // 3
@@ -240,7 +255,7 @@ def test_the_table_has_every_check_once(rng):
     table = check(rasch_fit(rasch_data(rng), rng), replicates=100)
     assert list(table.columns) == ["name", "passed", "value", "text"]
     assert table["name"].is_unique
-    assert len(table) == 13
+    assert len(table) == 14
     assert table["passed"].dtype == bool
     assert table["text"].str.endswith(".").all()
-    assert list(table.index) == list(range(13))
+    assert list(table.index) == list(range(14))

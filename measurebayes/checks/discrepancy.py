@@ -92,6 +92,48 @@ def mixed_share(successes: np.ndarray, attempts: np.ndarray) -> np.ndarray:
     return ((some > 0) & (some < attempts[tried])).mean(axis=-1)
 
 
+def shared_groups(agent: np.ndarray, family: np.ndarray) -> tuple[np.ndarray, int]:
+    """Group, an agent with a family, of every cell; groups of one task don't count.
+
+    Parameters
+    ----------
+    agent, family : np.ndarray
+        Shape (cell,).
+
+    Returns
+    -------
+    tuple of np.ndarray and int
+        Position of each cell's group, -1 where it has no other task (cell,); number of groups.
+    """
+    pair = agent * (int(family.max(initial=0)) + 1) + family
+    _, place, tasks = np.unique(pair, return_inverse=True, return_counts=True)
+    counts = tasks >= 2
+    position = np.where(counts, np.cumsum(counts) - 1, -1)
+    return position[place], int(counts.sum())
+
+
+def unanimous_share(successes: np.ndarray, attempts: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Share of groups that succeeded in every attempt or failed in all.
+
+    Parameters
+    ----------
+    successes : np.ndarray
+        Shape (draw, cell) or (cell,).
+    attempts : np.ndarray
+        Shape (cell,).
+    group : np.ndarray
+        Shape (cell,), as `shared_groups` gives it.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (draw,) or (), from 0 to 1.
+    """
+    groups = int(group.max()) + 1
+    solved = group_sums(successes, group, groups)
+    return ((solved == 0) | (solved == group_sums(attempts, group, groups))).mean(axis=-1)
+
+
 class Q3:
     """Yen's Q3: correlation over agents of two tasks' residuals [3]_.
 

@@ -3,14 +3,15 @@
 Parameters are drawn from the posterior, successes are drawn given them, and a number computed from
 the replicated successes is compared with the same number computed from the observed ones [1]_.
 Success rates are compared by agent, by task and by band of human minutes; one number for the whole
-family of agents (tasks, bands) takes care of there being many. The share of mixed cells asks
-whether repeated attempts differ as independent attempts would; Q3 asks whether tasks go together
-more than the model says [2]_.
+set of agents (tasks, bands) takes care of there being many. The share of mixed cells asks whether
+repeated attempts differ as independent attempts would; the share of groups, an agent with a family
+of tasks, that are all solved or all failed asks the same of tasks of a family; Q3 asks whether
+tasks go together more than the model says [2]_.
 
 A posterior predictive p value is the share of replicates whose discrepancy is at least the observed
-one. A family or Q3 fails when p is 0.005 or less; the share of mixed cells, which may be off either
-way, when p isn't between 0.005 and 0.995. Such p values lie nearer to 0.5 than to uniform when the
-model holds, so a failure is rarely due to chance.
+one. Agents, tasks, bands, families or Q3 fail when p is 0.005 or less; the share of mixed cells,
+which may be off either way, when p isn't between 0.005 and 0.995. Such p values lie nearer to 0.5
+than to uniform when the model holds, so a failure is rarely due to chance.
 
 References
 ----------
@@ -30,6 +31,8 @@ from measurebayes.checks.discrepancy import (
     freeman_tukey,
     group_sums,
     mixed_share,
+    shared_groups,
+    unanimous_share,
 )
 from measurebayes.checks.replicates import BUDGET, posterior_replicates
 from measurebayes.checks.rows import Check, not_judged
@@ -80,9 +83,11 @@ def posterior_predictive(
         ``agent_observed`` (agent), ``agent_replicated`` (replicate, agent): success rates, NaN
         without attempts; the same for ``task`` and, where minutes are known, ``band``.
         ``mixed_observed`` (), ``mixed_replicated`` (replicate): share of mixed cells, where a cell
-        has several attempts. ``q3`` (task, other_task): residual correlations at the posterior mean
-        probabilities. ``distance_observed``, ``distance_replicated`` (replicate, check): realised
-        discrepancies of agent, task, band, q3.
+        has several attempts. ``families_observed`` (), ``families_replicated`` (replicate): share
+        of groups, an agent with two tasks or more of a family, that are all solved or all failed,
+        where there are such groups. ``q3`` (task, other_task): residual correlations at the
+        posterior mean probabilities. ``distance_observed``, ``distance_replicated`` (replicate,
+        check): realised discrepancies of agent, task, band, q3.
     """
     data = fit["data"].to_dataset()
     observed = data["successes"].values
@@ -94,6 +99,7 @@ def posterior_predictive(
         groups["band"] = (band[task], np.asarray(band_labels, dtype=str))
     q3 = Q3(agent, task, attempts, data.sizes["agent"], data.sizes["task"])
     pairs = q3.pairs(observed)
+    group, shared = shared_groups(agent, data["family_index"].values[task])
 
     parts: dict[str, list[np.ndarray]] = {}
     mean_probability = np.zeros(len(observed))
@@ -108,10 +114,17 @@ def posterior_predictive(
         parts.setdefault("q3_replicated", []).append(np.array(again))
         if (attempts >= 2).any():
             parts.setdefault("mixed_replicated", []).append(mixed_share(replicated, attempts))
+        if shared:
+            unanimous = unanimous_share(replicated, attempts, group)
+            parts.setdefault("families_replicated", []).append(unanimous)
     found = {name: np.concatenate(values) for name, values in parts.items()}
     mean_probability /= len(found["q3_observed"])
     matrix = q3.matrix(observed, mean_probability)
-    return _dataset(found, groups, observed, attempts, matrix)
+    result = _dataset(found, groups, observed, attempts, matrix)
+    if shared:
+        result["families_observed"] = ((), float(unanimous_share(observed, attempts, group)))
+        result["families_replicated"] = ("replicate", found["families_replicated"])
+    return result
 
 
 def predictive(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> list[Check]:
@@ -126,12 +139,12 @@ def predictive(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUD
     Returns
     -------
     list of Check
-        Names predictive_agent, predictive_task, predictive_band, predictive_mixed, predictive_q3;
-        the value is the posterior predictive p value.
+        Names predictive_agent, predictive_task, predictive_band, predictive_mixed,
+        predictive_families, predictive_q3; the value is the posterior predictive p value.
     """
     found = posterior_predictive(fit, replicates, budget)
     families = [_family_row(found, name) for name in _FAMILIES]
-    return [*families, _mixed_row(found), _q3_row(found)]
+    return [*families, _mixed_row(found), _families_row(found), _q3_row(found)]
 
 
 def _families(
@@ -251,6 +264,25 @@ def _mixed_row(found: xr.Dataset) -> Check:
             "0 and 1."
         )
     return Check(row, passed, p, text)
+
+
+def _families_row(found: xr.Dataset) -> Check:
+    row = "predictive_families"
+    if "families_observed" not in found:
+        return not_judged(row, "no agent tried two tasks of one family.")
+    share, replicated = float(found["families_observed"]), found["families_replicated"].values
+    p = p_value(np.full(len(replicated), share), replicated)
+    low, high = np.quantile(replicated, [0.025, 0.975])
+    text = (
+        f"{share:.3f} of the groups (an agent with two tasks or more of a family) are all solved "
+        f"or all failed; the model expects {low:.3f} to {high:.3f} (95 %; {chance(p)})."
+    )
+    if p <= P_LIMIT:
+        text += (
+            " Tasks of a family go together more than the model allows, so that intervals of "
+            "abilities are too narrow: try testlet; measurebayes.local_dependence says which."
+        )
+    return Check(row, p > P_LIMIT, p, text)
 
 
 def _q3_row(found: xr.Dataset) -> Check:

@@ -20,6 +20,7 @@ CLASSES = (0.0, 0.6, 0.8, 0.95, 0.99, 1.0 + 1e-9)
 SHADES = ("#f2f2f2", "#c6dbef", "#7fb3d9", "#2f7fbc", "#08406f")
 WORDS = ("under 0.6", "0.6 to 0.8", "0.8 to 0.95", "0.95 to 0.99", "over 0.99")
 MOST_NUMBERED = 9  # agents whose probabilities are written into the matrix
+MOST_GAPS = 24  # agents whose squares stand apart
 ROW = 0.24  # inches
 
 
@@ -76,7 +77,8 @@ def _squares(panel: Any, place: np.ndarray) -> None:
     from matplotlib.collections import PolyCollection
 
     rows, columns = np.nonzero(np.isfinite(place))
-    corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * 0.94
+    corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
+    corners = corners * (0.94 if len(place) <= MOST_GAPS else 1.0)
     shapes = corners + np.stack([columns, rows], axis=1)[:, None]
     colours = [SHADES[int(k)] for k in place[rows, columns]]
     panel.add_collection(PolyCollection(list(shapes), facecolors=colours, linewidths=0))

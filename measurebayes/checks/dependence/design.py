@@ -12,6 +12,8 @@ import xarray as xr
 from measurebayes.checks.replicates import BUDGET, posterior_replicates
 from measurebayes.errors import InputError
 
+SUMMARY = ["observed", "expected", "low", "high", "p"]
+
 
 class Part(Protocol):
     """Something that is counted on data and replicates alike."""
@@ -149,7 +151,7 @@ def summary(observed: np.ndarray, replicated: np.ndarray) -> dict[str, float]:
     """
     known = np.isfinite(observed) & np.isfinite(replicated)
     if not known.any():
-        return dict.fromkeys(("observed", "expected", "low", "high", "p"), float("nan"))
+        return dict.fromkeys(SUMMARY, float("nan"))
     observed, replicated = observed[known], replicated[known]
     low, middle, high = np.quantile(replicated, [0.025, 0.5, 0.975])
     return {

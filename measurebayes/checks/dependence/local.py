@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.checks.dependence.clusters import clustered_rates
-from measurebayes.checks.dependence.design import Design, Part, replay, summary
+from measurebayes.checks.dependence.design import SUMMARY, Design, Part, replay, summary
 from measurebayes.checks.dependence.groups import DesignEffect, Unanimous
 from measurebayes.checks.dependence.residuals import Dimensions, TaskPairs
 from measurebayes.checks.dependence.result import LocalDependence
@@ -69,7 +69,9 @@ def local_dependence(
     if len(shares[0]):
         found["first_dimension"] = (shares[0][:, 0], shares[1][:, 0])
     measures = pd.DataFrame.from_dict(
-        {name: summary(*values) for name, values in found.items()}, orient="index"
+        {name: summary(*values) for name, values in found.items()},
+        orient="index",
+        columns=SUMMARY,
     ).rename_axis(index="measure")
     tasks = int(np.unique(design.task).size)
     return LocalDependence(
@@ -107,9 +109,8 @@ def _families(
 
 
 def _dimensions(observed: np.ndarray, replicated: np.ndarray) -> pd.DataFrame:
-    columns = ["dimension", "observed", "expected", "low", "high", "p"]
     rows = [
         {"dimension": k + 1, **summary(observed[:, k], replicated[:, k])}
         for k in range(observed.shape[1] if observed.size else 0)
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["dimension", *SUMMARY])

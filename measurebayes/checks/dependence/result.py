@@ -93,6 +93,11 @@ class LocalDependence:
     def text(self) -> str:
         """Say in sentences what was found."""
         found = self.found()
+        if not self.measures["p"].notna().any():
+            return (
+                "Nothing can be measured here: no family has two tasks that an agent tried, no "
+                "pair of tasks enough agents, or there is one agent or task."
+            )
         if not found:
             return (
                 "Nothing measured here goes together more than the model expects "
