@@ -11,6 +11,7 @@ References
 .. [3] Yen (1984). Effects of local item dependence on the fit and equating performance of the
    three-parameter logistic model. Applied Psychological Measurement 8(2).
    doi:10.1177/014662168400800201
+.. [4] Kish (1965). Survey Sampling. Wiley.
 """
 
 import numpy as np
@@ -92,46 +93,26 @@ def mixed_share(successes: np.ndarray, attempts: np.ndarray) -> np.ndarray:
     return ((some > 0) & (some < attempts[tried])).mean(axis=-1)
 
 
-def shared_groups(agent: np.ndarray, family: np.ndarray) -> tuple[np.ndarray, int]:
-    """Group, an agent with a family, of every cell; groups of one task don't count.
+def design_effect(residual: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Sum of squared group sums of residuals, over the sum of squared residuals.
+
+    It expects 1 where residuals are independent within groups, and n where every group holds n
+    equal ones [4]_.
 
     Parameters
     ----------
-    agent, family : np.ndarray
-        Shape (cell,).
-
-    Returns
-    -------
-    tuple of np.ndarray and int
-        Position of each cell's group, -1 where it has no other task (cell,); number of groups.
-    """
-    pair = agent * (int(family.max(initial=0)) + 1) + family
-    _, place, tasks = np.unique(pair, return_inverse=True, return_counts=True)
-    counts = tasks >= 2
-    position = np.where(counts, np.cumsum(counts) - 1, -1)
-    return position[place], int(counts.sum())
-
-
-def unanimous_share(successes: np.ndarray, attempts: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Share of groups that succeeded in every attempt or failed in all.
-
-    Parameters
-    ----------
-    successes : np.ndarray
-        Shape (draw, cell) or (cell,).
-    attempts : np.ndarray
-        Shape (cell,).
+    residual : np.ndarray
+        Successes less expected ones, shape (..., cell).
     group : np.ndarray
-        Shape (cell,), as `shared_groups` gives it.
+        Shape (cell,): the group, an agent with a family, of each cell.
 
     Returns
     -------
     np.ndarray
-        Shape (draw,) or (), from 0 to 1.
+        Shape (...).
     """
-    groups = int(group.max()) + 1
-    solved = group_sums(successes, group, groups)
-    return ((solved == 0) | (solved == group_sums(attempts, group, groups))).mean(axis=-1)
+    together = group_sums(residual, group, int(group.max()) + 1)
+    return (together**2).sum(axis=-1) / np.maximum((residual**2).sum(axis=-1), 1e-300)
 
 
 class Q3:

@@ -4,9 +4,8 @@ Parameters are drawn from the posterior, successes are drawn given them, and a n
 the replicated successes is compared with the same number computed from the observed ones [1]_.
 Success rates are compared by agent, by task and by band of human minutes; one number for the whole
 set of agents (tasks, bands) takes care of there being many. The share of mixed cells asks whether
-repeated attempts differ as independent attempts would; the share of groups, an agent with a family
-of tasks, that are all solved or all failed asks the same of tasks of a family; Q3 asks whether
-tasks go together more than the model says [2]_.
+repeated attempts differ as independent attempts would; the design effect of families asks the same
+of an agent's tasks of a family; Q3 asks whether two tasks go together more than the model says [2]_.
 
 A posterior predictive p value is the share of replicates whose discrepancy is at least the observed
 one. Agents, tasks, bands, families or Q3 fail when p is 0.005 or less; the share of mixed cells,
@@ -28,11 +27,10 @@ from measurebayes.checks.discrepancy import (
     LEAST_COMMON_AGENTS,
     LEAST_EACH_OUTCOME,
     Q3,
+    design_effect,
     freeman_tukey,
     group_sums,
     mixed_share,
-    shared_groups,
-    unanimous_share,
 )
 from measurebayes.checks.replicates import BUDGET, posterior_replicates
 from measurebayes.checks.rows import Check, not_judged
@@ -83,11 +81,11 @@ def posterior_predictive(
         ``agent_observed`` (agent), ``agent_replicated`` (replicate, agent): success rates, NaN
         without attempts; the same for ``task`` and, where minutes are known, ``band``.
         ``mixed_observed`` (), ``mixed_replicated`` (replicate): share of mixed cells, where a cell
-        has several attempts. ``families_observed`` (), ``families_replicated`` (replicate): share
-        of groups, an agent with two tasks or more of a family, that are all solved or all failed,
-        where there are such groups. ``q3`` (task, other_task): residual correlations at the
-        posterior mean probabilities. ``distance_observed``, ``distance_replicated`` (replicate,
-        check): realised discrepancies of agent, task, band, q3.
+        has several attempts. ``families_observed``, ``families_replicated`` (replicate): design
+        effect of groups, an agent with a family, where any has two tasks. ``q3`` (task,
+        other_task): residual correlations at the posterior mean probabilities.
+        ``distance_observed``, ``distance_replicated`` (replicate, check): realised discrepancies of
+        agent, task, band, q3.
     """
     data = fit["data"].to_dataset()
     observed = data["successes"].values
@@ -99,7 +97,9 @@ def posterior_predictive(
         groups["band"] = (band[task], np.asarray(band_labels, dtype=str))
     q3 = Q3(agent, task, attempts, data.sizes["agent"], data.sizes["task"])
     pairs = q3.pairs(observed)
-    group, shared = shared_groups(agent, data["family_index"].values[task])
+    family = data["family_index"].values[task]
+    _, group = np.unique(agent * data.sizes["family"] + family, return_inverse=True)
+    shared = bool((np.bincount(group) >= 2).any())
 
     parts: dict[str, list[np.ndarray]] = {}
     mean_probability = np.zeros(len(observed))
@@ -115,15 +115,16 @@ def posterior_predictive(
         if (attempts >= 2).any():
             parts.setdefault("mixed_replicated", []).append(mixed_share(replicated, attempts))
         if shared:
-            unanimous = unanimous_share(replicated, attempts, group)
-            parts.setdefault("families_replicated", []).append(unanimous)
+            for kind, successes in (("observed", observed), ("replicated", replicated)):
+                effect = design_effect(successes - probability * attempts, group)
+                parts.setdefault(f"families_{kind}", []).append(effect)
     found = {name: np.concatenate(values) for name, values in parts.items()}
     mean_probability /= len(found["q3_observed"])
     matrix = q3.matrix(observed, mean_probability)
     result = _dataset(found, groups, observed, attempts, matrix)
     if shared:
-        result["families_observed"] = ((), float(unanimous_share(observed, attempts, group)))
-        result["families_replicated"] = ("replicate", found["families_replicated"])
+        for kind in ("families_observed", "families_replicated"):
+            result[kind] = ("replicate", found[kind])
     return result
 
 
@@ -270,17 +271,20 @@ def _families_row(found: xr.Dataset) -> Check:
     row = "predictive_families"
     if "families_observed" not in found:
         return not_judged(row, "no agent tried two tasks of one family.")
-    share, replicated = float(found["families_observed"]), found["families_replicated"].values
-    p = p_value(np.full(len(replicated), share), replicated)
-    low, high = np.quantile(replicated, [0.025, 0.975])
+    observed, replicated = (found[f"families_{kind}"].values for kind in ("observed", "replicated"))
+    p = p_value(observed, replicated)
+    effect, (low, high) = float(np.median(observed)), np.quantile(replicated, [0.025, 0.975])
     text = (
-        f"{share:.3f} of the groups (an agent with two tasks or more of a family) are all solved "
-        f"or all failed; the model expects {low:.3f} to {high:.3f} (95 %; {chance(p)})."
+        f"The design effect of families is {effect:.2f}, the model expects {low:.2f} to {high:.2f} "
+        f"(95 %; {chance(p)})."
     )
     if p <= P_LIMIT:
+        tasks = int(found["task_observed"].notnull().sum())
         text += (
-            " Tasks of a family go together more than the model allows, so that intervals of "
-            "abilities are too narrow: try testlet; measurebayes.local_dependence says which."
+            f" Tasks of a family go together more than the model allows: {tasks} tasks say as much "
+            f"about an ability as {tasks / max(effect, 1.0):.0f} independent ones, so that its "
+            "intervals are too narrow. Try testlet; measurebayes.local_dependence says which "
+            "families."
         )
     return Check(row, p > P_LIMIT, p, text)
 
