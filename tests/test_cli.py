@@ -50,6 +50,10 @@ COMMANDS = {
         "cancellation",
         "cancellation-power",
         "additivity",
+        "dependence",
+        "misfit",
+        "suspects",
+        "pairs",
         "horizons",
         "trend",
         "plan",
@@ -245,9 +249,12 @@ def test_table_on_a_terminal_is_drawn() -> None:
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     done = process("models", stdout=follower, capture_output=False, env=environment)
     os.close(follower)
-    text = os.read(leader, 65536).decode()
+    read = b""
+    while b"two_pl" not in read:  # a terminal hands out a few thousand bytes at a time
+        read += os.read(leader, 65536)
     os.close(leader)
     assert done.returncode == 0
+    text = read.decode()
     assert "─" in text
     assert "two_pl" in text
 

@@ -5,7 +5,8 @@ the replicated successes is compared with the same number computed from the obse
 Success rates are compared by agent, by task and by band of human minutes; one number for the whole
 set of agents (tasks, bands) takes care of there being many. The share of mixed cells asks whether
 repeated attempts differ as independent attempts would; the design effect of families asks the same
-of an agent's tasks of a family; Q3 asks whether two tasks go together more than the model says [2]_.
+of an agent's tasks of a family; Q3 asks whether two tasks go together more than the model
+says [2]_.
 
 A posterior predictive p value is the share of replicates whose discrepancy is at least the observed
 one. Agents, tasks, bands, families or Q3 fail when p is 0.005 or less; the share of mixed cells,
