@@ -1,5 +1,7 @@
 """Local dependence: against plain loops, closed forms and data that are dependent by design."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,10 +10,12 @@ from scipy.special import expit
 from test_checks_predictive import design, rasch_data, rasch_fit
 
 import measurebayes as mb
+from measurebayes.backends.simulate import prior_draw, variables
 from measurebayes.checks.dependence.design import Design, above, summary
 from measurebayes.checks.dependence.groups import DesignEffect, Unanimous
 from measurebayes.checks.dependence.residuals import Dimensions, TaskPairs
 from measurebayes.errors import InputError
+from measurebayes.program.registry import get_model
 
 AGENTS, TASKS, FAMILIES = 12, 18, 6
 
@@ -199,3 +203,33 @@ def test_a_turned_task_and_a_turned_agent_are_noisy(rng):
     tasks, agents = mb.task_fit(fit, replicates=200), mb.agent_fit(fit, replicates=200)
     assert tasks.loc[0, ["task", "note"]].tolist() == ["task 9", "noisier than the model"]
     assert agents.loc[0, ["agent", "note"]].tolist() == ["agent 0", "noisier than the model"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["testlet", "bifactor", "mirt", "three_pl:discrimination=signed"],
+)
+def test_models_of_every_shape_are_judged(rng, name):
+    """Draws from the priors: the functions take what a model has, and no more."""
+    model = get_model(name)
+    data = rasch_data(rng, attempts=2)
+    drawn = [prior_draw(model, data, rng) for _ in range(6)]
+    latent = {v.name for v in variables(model, data)}
+    posterior = xr.Dataset(
+        {key: xr.concat([one[key] for one in drawn], "draw").expand_dims("chain") for key in latent}
+    )
+    attrs = {
+        "model": model.name,
+        "model_source": model.source,
+        "options": json.dumps(dict(model.options)),
+        "priors": json.dumps(model.priors),
+        "data_fingerprint": "x",
+    }
+    groups = {"/": xr.Dataset(attrs=attrs), "posterior": posterior, "data": data}
+    fit = xr.DataTree.from_dict(groups)
+    assert mb.local_dependence(fit).replicates == 6
+    assert len(mb.task_fit(fit)) == TASKS
+    assert len(mb.differential_functioning(fit, ["agent 0"])) == TASKS
+    assert ("p_negative" in mb.suspect_tasks(fit)) == name.endswith("signed")
+    if "ability" in posterior:
+        assert len(mb.agent_pairs(fit)) == AGENTS * (AGENTS - 1) // 2
