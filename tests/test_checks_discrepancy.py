@@ -93,6 +93,17 @@ def test_q3_without_any_pair_that_counts(rng):
     assert q3.largest(y, p) == -1
 
 
+def test_q3_of_equal_residuals_is_no_huge_number(rng):
+    """Holes, and chances that leave each residual of a task the same but for rounding."""
+    agent, task = np.nonzero(rng.random((40, 6)) < 0.8)
+    attempts = np.full(len(agent), 3)
+    y = rng.integers(0, 4, len(agent))
+    p = y / 3 - 0.1 * (1 + task) + rng.normal(0, 1e-9, len(agent))
+    found = Q3(agent, task, attempts, 40, 6).matrix(y, p)
+    assert np.isfinite(found).any()
+    assert np.nanmax(np.abs(found)) <= 1
+
+
 def test_bands_hold_equal_numbers_and_leave_out_unknown_minutes():
     minutes = np.array([np.nan, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048])
     band, labels = time_bands(minutes)

@@ -1,5 +1,6 @@
 """Local dependence: against plain loops, closed forms and data that are dependent by design."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -56,6 +57,15 @@ def test_independent_tasks_are_not(rng):
     assert result.residual_dimensions == 0
     assert ((result.measures["p"] > 0.02) & (result.measures["p"] < 0.98)).all()
     assert result.effective_tasks == pytest.approx(TASKS, rel=0.25)
+
+
+def test_less_than_expected_is_said(found):
+    result = found[2]
+    turned = result.measures.assign(p=1.0 - result.measures["p"])
+    text = dataclasses.replace(result, measures=turned).text()
+    assert text.startswith("Nothing measured here goes together more")
+    assert "design effect of families" in text.split(" By ")[1]
+    assert "less than it expects" in text
 
 
 def test_without_families_no_measure_of_families(rng):

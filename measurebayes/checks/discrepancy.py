@@ -235,6 +235,10 @@ def _pairwise_correlation(
     # centring on the task's own mean first keeps the subtractions below accurate
     residual = (residual - residual.sum(axis=0) / np.maximum(tried.sum(axis=0), 1)) * tried
     total = residual.T @ tried  # of row task, over agents common with column task
-    variance = (residual**2).T @ tried - total**2 / common
+    squares = (residual**2).T @ tried
+    variance = squares - total**2 / common
     covariance = residual.T @ residual - total * total.T / common
-    return covariance / np.sqrt(np.maximum(variance * variance.T, 1e-300))
+    # a variance that is rounding alone, of residuals that are equal, would make any correlation
+    known = variance > 1e-12 * np.maximum(squares, 1e-12)
+    scale = np.sqrt(np.where(known & known.T, variance * variance.T, np.inf))
+    return np.clip(covariance / scale, -1.0, 1.0)

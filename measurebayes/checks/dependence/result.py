@@ -75,6 +75,10 @@ class LocalDependence:
         """Measures that replicates reach in at most one of 200 cases."""
         return [str(name) for name, p in self.measures["p"].items() if p <= LIMIT]
 
+    def beyond(self) -> list[str]:
+        """Measures that nearly all replicates exceed: the model expects more than there is."""
+        return [str(name) for name, p in self.measures["p"].items() if p >= 1.0 - LIMIT]
+
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
         """Return everything as plain values and tables, with `most` pairs of tasks at most."""
         return {
@@ -98,10 +102,18 @@ class LocalDependence:
                 "Nothing can be measured here: no family has two tasks that an agent tried, no "
                 "pair of tasks enough agents, or there is one agent or task."
             )
+        beyond = [MEASURES[name] for name in self.beyond()]
+        less = ""
+        if beyond:
+            less = (
+                f" By {', '.join(beyond)} they go together less than it expects: what it gives to "
+                "families, or a dimension, may be something else, such as single tasks that an "
+                "agent can or can't do."
+            )
         if not found:
             return (
                 "Nothing measured here goes together more than the model expects "
-                f"({len(self.measures)} measures, {self.replicates} replicates)."
+                f"({len(self.measures)} measures, {self.replicates} replicates).{less}"
             )
         said = [
             f"Tasks go together more than the model expects, in {len(found)} of "
@@ -112,4 +124,4 @@ class LocalDependence:
                 f"About an ability the {self.tasks} tasks say as much as "
                 f"{self.effective_tasks:.0f} independent ones: read intervals as too narrow."
             )
-        return " ".join(said)
+        return " ".join(said) + less
