@@ -96,7 +96,7 @@ MODEST = {"difficulty_sd": 1.5, "difficulty_mean": 1.0, "ability_sd": 1.0}
 def test_rasch_leaving_out_a_task_is_the_marginal_likelihood():
     data, model = invented_data(), tempered("rasch", **MODEST)
     draws = posterior_of(model, data)
-    found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
+    found, _, error = unit_log_likelihood(model, data, draws, "task", 2**27)
     assert error < 1e-6
     task = data["task_index"].values
     for i in range(0, 200, 40):
@@ -107,7 +107,7 @@ def test_rasch_leaving_out_a_task_is_the_marginal_likelihood():
             mean, sd = float(one["difficulty_mean"]), float(one["difficulty_sd"])
             plain = over(lambda b, at=at, a=ability: binomials(data, at, a - b), mean, sd)
             assert found[j, i] == pytest.approx(np.log(plain), abs=1e-6)
-    by_family, _ = unit_log_likelihood(model, data, draws, "family", 2**20)
+    by_family, _, _ = unit_log_likelihood(model, data, draws, "family", 2**20)
     family = data["family_index"].values
     summed = [found[family == f].sum(axis=0) for f in range(data.sizes["family"])]
     np.testing.assert_allclose(by_family, summed, atol=1e-9)  # and blocks change nothing
@@ -117,7 +117,7 @@ def test_two_parameters_of_a_task_are_integrated_out_together(rng):
     data = invented_data()
     model = tempered("two_pl", **MODEST, log_discrimination_sd=0.3)
     draws = informed(model, data, posterior_of(model, data), "task", rng)
-    found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
+    found, _, error = unit_log_likelihood(model, data, draws, "task", 2**27)
     assert error < INTEGRAL_LIMIT
     one, at = draws.isel(chain=0, draw=7), np.flatnonzero(data["task_index"].values == 2)
     ability = one["ability"].values[data["agent_index"].values[at]]
@@ -137,7 +137,7 @@ def test_effects_of_families_are_shared_by_their_tasks():
     small |= {"log_steepness_mean": 0.2, "log_steepness_sd": 0.1}
     model = tempered("horizon_task:families=effect,slopes=common", **small)
     draws = posterior_of(model, data, 60)
-    found, error = unit_log_likelihood(model, data, draws, "family", 2**27)
+    found, _, error = unit_log_likelihood(model, data, draws, "family", 2**27)
     assert error < 0.01
     one, family = draws.isel(chain=0, draw=11), 1
     steep = float(one["steepness"])
@@ -191,7 +191,7 @@ def test_a_task_left_out_keeps_its_human_times(rng):
     draws = posterior_of(model, data)
     draws = draws.assign(lengths_given_records(data, draws, rng))
     draws = informed(model, data, draws, "task", rng)
-    found, error = unit_log_likelihood(model, data, draws, "task", 2**27)
+    found, _, error = unit_log_likelihood(model, data, draws, "task", 2**27)
     assert error < INTEGRAL_LIMIT
     one, j = draws.isel(chain=0, draw=5), 3  # one recorded time
     steep, origin = float(one["steepness"]), float(one["length_mean"])
@@ -210,10 +210,30 @@ def test_a_task_left_out_keeps_its_human_times(rng):
     assert found[j, 5] == pytest.approx(np.log(plain), abs=0.03)
 
 
-def test_deviations_that_sum_to_zero_have_no_prior_of_their_own():
+def test_an_agent_left_out_is_drawn_anew_around_the_others():
     data, model = invented_data(), tempered("rasch", **MODEST)
-    with pytest.raises(InputError, match=r"'ability'.*can't be integrated out"):
-        unit_log_likelihood(model, data, posterior_of(model, data, 5), "agent", 2**27)
+    draws = posterior_of(model, data, 20)
+    found, _, error = unit_log_likelihood(model, data, draws, "agent", 2**27)
+    assert error < 1e-6
+    agents = data.sizes["agent"]
+    for i in range(agents):
+        one, at = draws.isel(chain=0, draw=11), np.flatnonzero(data["agent_index"].values == i)
+        difficulty = one["difficulty"].values[data["task_index"].values[at]]
+        mean = np.delete(one["ability"].values, i).mean()
+        sd = float(one["ability_sd"]) * np.sqrt(1.0 + 1.0 / (agents - 1))
+        plain = over(lambda a, at=at, b=difficulty: binomials(data, at, a - b), mean, sd)
+        assert found[i, 11] == pytest.approx(np.log(plain), abs=1e-6)
+
+
+def test_deviations_that_sum_to_zero_along_another_axis_are_refused():
+    data, model = invented_data(), get_model("tests/models/every_verb.py")
+    draws = posterior_of(model, data, 3)
+    with pytest.raises(InputError, match="can't be integrated out"):
+        unit_log_likelihood(replace(model, function=zero_sum_tasks), data, draws, "family", 2**27)
+
+
+def zero_sum_tasks(pp, data, priors, **options):
+    pp.observe_successes(pp.cell(pp.zero_sum_normal("easy", 1.0, dims="task")))
 
 
 def test_an_agent_left_out_has_its_line_integrated_out():
@@ -221,7 +241,7 @@ def test_an_agent_left_out_has_its_line_integrated_out():
     small = {"log2_horizon_sd": 1.0, "log2_horizon_mean": 0.5, "log_steepness_mean": 0.2}
     model = tempered("horizon_logistic", **small, log_steepness_sd=0.3)
     draws = posterior_of(model, data)
-    found, _ = unit_log_likelihood(model, data, draws, "agent", 2**27)
+    found, _, _ = unit_log_likelihood(model, data, draws, "agent", 2**27)
     one, i = draws.isel(chain=0, draw=3), 2
     at = np.flatnonzero(data["agent_index"].values == i)
     x = np.log2(data["human_minutes"].values)[data["task_index"].values[at]]

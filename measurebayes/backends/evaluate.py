@@ -112,14 +112,18 @@ def log_likelihood(model: str | ModelFile, data: xr.Dataset, values: Values) -> 
 def binomial_density(eta: np.ndarray, data: xr.Dataset) -> np.ndarray:
     """Log density of every cell's successes at log odds (..., cell), coefficient included."""
     attempts, successes = data["attempts"].values, data["successes"].values
-    coefficient = (
-        gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(attempts - successes + 1.0)
-    )
     # In place, in float64: this array is the largest one in a comparison.
     result = eta * successes
     result -= attempts * np.logaddexp(0.0, eta)
-    result += coefficient
+    result += binomial_coefficient(data)
     return result
+
+
+def binomial_coefficient(data: xr.Dataset) -> np.ndarray:
+    """Log number of orders that every cell's attempts may come in (cell,)."""
+    attempts, successes = data["attempts"].values, data["successes"].values
+    ways = gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(attempts - successes + 1.0)
+    return np.asarray(ways)
 
 
 def replicate(

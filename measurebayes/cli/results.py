@@ -51,30 +51,58 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
 @click.argument("fits", nargs=-1, required=True, metavar="FIT...")
 @click.option(
     "--unit",
-    type=click.Choice(["cell", "task", "family", "agent"]),
+    type=click.Choice(["cell", "attempt", "task", "family", "agent"]),
     default="cell",
     show_default=True,
     help="What is left out and predicted.",
 )
+@click.option(
+    "--refit",
+    is_flag=True,
+    help="Fit again without each unit that importance sampling fails for (Pareto k over 0.7). "
+    "With -o, terms that are done are kept in OUTPUT.part until all are.",
+)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @output_option("CSV file to write as well.", required=False)
-def compare(fits: tuple[str, ...], unit: str, as_json: bool, output: Path | None) -> None:
+def compare(
+    fits: tuple[str, ...],
+    unit: str,
+    refit: bool,
+    jobs: int,
+    quiet: bool,
+    as_json: bool,
+    output: Path | None,
+) -> None:
     """Leave-one-out comparison of fits, best first.
 
     The fits must be of the same data. elpd is the expected log predictive density: higher is
     better.
     """
     import measurebayes as mb
+    from measurebayes.cli.fitting import executor
 
     if output is not None:
         check_output(output, fits)
-    table = mb.compare(open_fits(fits), unit=unit)
+    checkpoint = Path(f"{output}.part") if refit and output is not None else None
+    with executor(jobs) as pool:
+        table = mb.compare(
+            open_fits(fits),
+            unit=unit,
+            refit=refit,
+            executor=pool,
+            progress=not quiet,
+            checkpoint=checkpoint,
+        )
     if as_json:
         print_json(table)
     else:
         print_table(table)
     if output is not None:
         save_csv(table, output, index=True)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
 
 
 @click.command(cls=Command)

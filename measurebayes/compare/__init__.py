@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from pathlib import Path
+
     import pandas as pd
     import xarray as xr
 
@@ -14,7 +17,13 @@ __all__ = ["ComparisonWarning", "UnconvergedWarning", "compare", "loo"]
 
 
 INTEGRAL_LIMIT = 0.2  # units of elpd
-_PLURALS = {"cell": "cells", "task": "tasks", "family": "families", "agent": "agents"}
+_PLURALS = {
+    "cell": "cells",
+    "attempt": "attempts",
+    "task": "tasks",
+    "family": "families",
+    "agent": "agents",
+}
 
 
 class ComparisonWarning(UserWarning):
@@ -33,7 +42,13 @@ def loo(fit: xr.DataTree, unit: str = "cell", **options: Any) -> xr.Dataset:
 
 
 def compare(
-    fits: Mapping[str, xr.DataTree], unit: str = "cell", budget: int | None = None
+    fits: Mapping[str, xr.DataTree],
+    unit: str = "cell",
+    budget: int | None = None,
+    refit: bool = False,
+    executor: Executor | None = None,
+    progress: bool = True,
+    checkpoint: str | Path | None = None,
 ) -> pd.DataFrame:
     """Compare fits of the same data by leave-one-out cross-validation. Higher elpd is better.
 
@@ -41,11 +56,23 @@ def compare(
     ----------
     fits : mapping of str to xr.DataTree
         Fits by name; one alone is allowed.
-    unit : {"cell", "task", "family", "agent"}
-        What is left out: one agent's attempts at one task, or all of one task, family or agent. For
-        whole tasks, families and agents their own parameters are integrated out.
+    unit : {"cell", "attempt", "task", "family", "agent"}
+        What is left out: one agent's attempts at one task, one of these attempts, or all of one
+        task, family or agent. For whole tasks, families and agents their own parameters are
+        integrated out.
     budget : int, optional
         Bytes that an array of draws by cells may take; changes no result.
+    refit : bool
+        Whether to fit again, with the settings of each fit, without every unit whose Pareto k is
+        over 0.7, for its exact term: a fit a unit and model.
+    executor : concurrent.futures.Executor, optional
+        Where these fits run: any executor whose processes start afresh; by default one after
+        another in this process.
+    progress : bool
+        Show a bar of these fits on standard error.
+    checkpoint : str or Path, optional
+        File (JSON lines) to which each term is added when it is done. Terms of the same fits that
+        are there already are taken from it.
 
     Returns
     -------
@@ -53,7 +80,8 @@ def compare(
         Index model, best first. Columns: elpd (expected log predictive density, summed over units,
         binomial coefficient included), se (its standard error), elpd_diff (0 for the best, else
         negative), dse (standard error of the difference, paired over units), p (effective number
-        of parameters), weight (stacking), unit, bad_k (units with Pareto k over 0.7).
+        of parameters), weight (stacking), unit, bad_k (units with Pareto k over 0.7
+        that were not fitted again); with `refit` also refitted (units that were).
         ``attrs["warnings"]`` lists in words what to be careful about.
 
     Raises
@@ -80,7 +108,13 @@ def compare(
     fits = _checked(fits)
     options = {} if budget is None else {"budget": budget}
     results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
+    if refit:
+        from measurebayes.compare.refits import refitted
+
+        results = refitted(fits, results, executor, progress, checkpoint)
     table = tabulate(results, unit)
+    if refit:
+        table["refitted"] = [results[name].attrs["refitted"] for name in table.index]
     notes = [*_unconverged(fits), *_untrusted(results)]
     table.attrs["warnings"] = [text for _, text in notes]
     for category, text in notes:
@@ -185,16 +219,24 @@ def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], s
                 f"{name!r}: Pareto k is over {K_LIMIT} for {bad} of {result.attrs['n_units']} "
                 f"{plural} (worst: {worst}), so their terms, and differences of a few units of "
                 "elpd, can't be trusted. Nothing was done about it: more draws help a little; what "
-                f"settles it is fitting again without these {plural}"
-                + ("." if unit == "cell" else f': mb.crossval(models, runs, folds="{unit}").')
+                f"settles it is fitting again without these {plural}, one by one: "
+                f'mb.compare(fits, unit="{unit}", refit=True), or in groups: '
+                f'mb.crossval(models, runs, folds="{unit}").'
             )
             notes.append((ComparisonWarning, text))
+        unsettled = result.attrs.get("unconverged", 0)
+        if unsettled:
+            text = (
+                f"{name!r}: {unsettled} of the fits without a unit have not converged: their terms "
+                "can't be trusted. More draws of the fit may settle it."
+            )
+            notes.append((UnconvergedWarning, text))
         error = result.attrs["integral_error"]
         if error > INTEGRAL_LIMIT:
             text = (
                 f"{name!r}: integrals over the own parameters of {_PLURALS[result.attrs['unit']]} "
-                f"change by up to {error:.2f} with more nodes, so differences of that size "
-                "can't be trusted."
+                f"change by up to {error:.2f} with more nodes (root mean square over draws, of the "
+                "worst), so differences of that size can't be trusted."
             )
             notes.append((ComparisonWarning, text))
     return notes

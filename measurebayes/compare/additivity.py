@@ -21,6 +21,7 @@ import xarray as xr
 
 from measurebayes.checks.cancellation.arrange import MOST_REPLICATES, check_numbers, part
 from measurebayes.checks.cancellation.result import p_text
+from measurebayes.compare.attempts import halves
 from measurebayes.compare.psis import standard_error
 from measurebayes.data.schema import validate
 from measurebayes.errors import InputError, did_you_mean, shown
@@ -33,7 +34,6 @@ FOLDS = 5
 BY = ("minutes", "difficulty")
 SETTLED = 0.8  # share of the fits of a surface that must have converged for a conclusion
 MIN_ATTEMPTS = 20  # of a rate in the cancellation check; half as many where half the data is used
-_HALVES = 2_718  # keeps the random halves of attempts apart from other random numbers
 
 
 @dataclass(frozen=True)
@@ -251,28 +251,6 @@ def _placed(runs: xr.Dataset, by: str, seed: int) -> tuple[xr.Dataset, str | xr.
     # The surfaces take log2 minutes: a difficulty in their place is a number of doublings.
     data = data.assign(human_minutes=("task", 2.0**difficulty.of_task))
     return data, xr.DataArray(difficulty.of_task, dims="task", name="difficulty")
-
-
-def halves(runs: xr.Dataset, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
-    """Deal the attempts of every cell into two random halves; tasks and agents stay in both.
-
-    Of an odd number of attempts one half or the other, at random, gets one more.
-
-    Parameters
-    ----------
-    runs : xr.Dataset
-    seed : int
-    """
-    rng = np.random.default_rng([seed, _HALVES])
-    attempts, successes = runs["attempts"].values, runs["successes"].values
-    number = (attempts + (rng.random(len(attempts)) < 0.5)) // 2
-    solved = rng.hypergeometric(successes, attempts - successes, number)
-
-    def part(tried: np.ndarray, of_them: np.ndarray) -> xr.Dataset:
-        some = runs.assign(attempts=("cell", tried), successes=("cell", of_them))
-        return some.isel(cell=tried > 0)
-
-    return part(number, solved), part(attempts - number, successes - solved)
 
 
 def _comparison(densities: xr.Dataset, whole: list[bool]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Exact cross-validation by groups of cells: fit without them, predict them."""
+"""Exact cross-validation: fit without some cells or attempts, predict them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
-from measurebayes.compare.integrated import DRAWS, LEVELS, at_draws, rules, thinned
-from measurebayes.compare.psis import BUDGET
+from measurebayes.compare.integrated import unit_log_likelihood
+from measurebayes.compare.own import OWN_AXES
+from measurebayes.compare.psis import BUDGET, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 
+FOLDS, SPLITS = 10, 3  # by default
 _STREAM = 6_180  # keeps these random numbers apart from others made from the same seed
 
 
@@ -30,25 +32,23 @@ class _Fold(NamedTuple):
     seed: int
     settings: dict[str, Any]
     unit: str | None = None
-    rules: Mapping[str, Any] | None = None
 
 
 def crossval(
     models: Sequence[str] | Mapping[str, str],
     runs: xr.Dataset,
     folds: str = "family",
-    k: int = 10,
+    k: int | None = None,
     seed: int = 0,
     executor: Executor | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Compare models by exact K-fold cross-validation of whole tasks, families or agents.
+    """Compare models by fitting each without a part of the data and predicting that part.
 
-    Where importance sampling can't be trusted (Pareto k over 0.7 in `compare`), this can: each
-    model is fitted without a fold, and predicts the successes of every unit in it with the unit's
-    own parameters integrated out. It takes k + 1 fits a model; the first, to all data, tells where
-    the integrals have their mass.
+    Where importance sampling can't be trusted (Pareto k over 0.7 in `compare`), this can. It takes
+    k fits a model. The own parameters of tasks, families and agents that are predicted are
+    integrated out.
 
     Parameters
     ----------
@@ -57,13 +57,16 @@ def crossval(
     runs
         The data.
     folds
-        What is left out: ``"task"``, ``"family"`` or ``"agent"``.
+        What is left out: ``"task"``, ``"family"``, ``"agent"``, ``"cell"`` (one agent at one task)
+        or ``"attempt"``, dealt to k folds at random; or ``"half-attempts"``: the attempts of every
+        cell are dealt to two halves, models are fitted to the first and predict the second.
     k
-        Number of folds to which units are dealt at random; one unit a fold where there are fewer.
+        Number of folds, by default 10; one unit a fold where there are fewer. Of ``half-attempts``
+        the number of random splits, by default 3.
     seed
         Deals the folds, and seeds the fits.
     executor
-        Where the fits of folds run: any `concurrent.futures.Executor` whose processes start afresh.
+        Where the fits run: any `concurrent.futures.Executor` whose processes start afresh.
     progress
         Show a bar on standard error.
     **settings
@@ -73,42 +76,64 @@ def crossval(
     -------
     pandas.DataFrame
         As `compare` returns: index model, best first; elpd, se, elpd_diff, dse, weight, unit, and
-        unconverged (number of folds whose fit has not converged). ``attrs["pointwise"]``: the elpd
-        of every unit by model.
+        unconverged (number of fits that have not converged). Of attempts also log_likelihood: that
+        of the attempts, one by one, under the posterior mean probability of success (no binomial
+        coefficient), while elpd is the log of the mean density of each cell's attempts together; of
+        ``half-attempts`` all are means over the splits. ``attrs["pointwise"]``: the elpd of every
+        unit (of attempts: of every cell) by model; ``attrs["integral_error"]``: by model, as `loo`
+        has it; ``attrs["splits"]``: log_likelihood and elpd by model and split.
 
     Raises
     ------
     InputError
         There are fewer than two units, or a model has a parameter that can't be integrated out.
     """
-    from measurebayes.compare import tabulate
-    from measurebayes.compare.psis import standard_error
-
-    if folds not in LEVELS:
+    if folds not in (*OWN_AXES, "cell", "attempt", "half-attempts"):
         raise InputError(
             f"folds={folds!r}",
             where="crossval",
-            expected=f"one of {', '.join(LEVELS)}",
+            expected=f"one of {', '.join(OWN_AXES)}, cell, attempt, half-attempts",
             remedy='folds="family"',
         )
     named = dict(models) if isinstance(models, Mapping) else {str(m): m for m in models}
-    at = runs["agent_index" if folds == "agent" else "task_index"].values
-    group = runs["family_index"].values[at] if folds == "family" else at
+    files = {name: get_model(model) for name, model in named.items()}
+    if "attempt" in folds:
+        from measurebayes.compare.held_attempts import crossval_attempts
+
+        k = k or (SPLITS if folds == "half-attempts" else FOLDS)
+        return crossval_attempts(files, runs, folds, k, seed, executor, progress, **settings)
+    if folds == "cell":
+        group, unit = np.arange(runs.sizes["cell"]), None
+    else:
+        at = runs["agent_index" if folds == "agent" else "task_index"].values
+        group, unit = runs["family_index"].values[at] if folds == "family" else at, folds
     found = held_out_density(
-        {name: get_model(model) for name, model in named.items()},
-        runs, group, k, seed, executor, progress, folds, **settings,
-    )  # fmt: skip
-    results = {}
-    for name in named:
-        elpd = found["elpd"].sel(model=name).values
-        attrs = {"elpd": float(elpd.sum()), "se": standard_error(elpd), "p": np.nan, "bad_k": 0}
-        results[name] = xr.Dataset({"elpd": (folds, elpd)}, attrs=attrs)
-    table = tabulate(results, folds).drop(columns=["p", "bad_k"])
+        files, runs, group, k or FOLDS, seed, executor, progress, unit, **settings
+    )
+    if folds == "cell":
+        names = [runs[name].values[runs[f"{name}_index"].values] for name in ("agent", "task")]
+        labels: pd.Index = pd.MultiIndex.from_arrays(names, names=["agent", "task"])
+    else:
+        labels = pd.Index(runs[folds].values[found["group"].values], name=folds)
+    elpd = {name: found["elpd"].sel(model=name).values for name in named}
+    table = tabulated(pd.DataFrame(elpd, labels), folds)
     unconverged = (~found["converged"]).sum("fold").to_series()
     table["unconverged"] = unconverged.reindex(table.index)
-    labels = runs[folds].values[found["group"].values]
-    pointwise = {name: result["elpd"].values for name, result in results.items()}
-    table.attrs["pointwise"] = pd.DataFrame(pointwise, index=pd.Index(labels, name=folds))
+    table.attrs["integral_error"] = found["integral_error"].to_series().to_dict()
+    return table
+
+
+def tabulated(pointwise: pd.DataFrame, unit: str) -> pd.DataFrame:
+    """Make the table of a comparison from the elpd of every unit (unit, model)."""
+    from measurebayes.compare import tabulate
+
+    results = {}
+    for name, column in pointwise.items():
+        elpd = column.to_numpy()
+        attrs = {"elpd": float(elpd.sum()), "se": standard_error(elpd), "p": np.nan, "bad_k": 0}
+        results[str(name)] = xr.Dataset({"elpd": ("unit", elpd)}, attrs=attrs)
+    table = tabulate(results, unit).drop(columns=["p", "bad_k"])
+    table.attrs["pointwise"] = pointwise
     return table
 
 
@@ -146,7 +171,7 @@ def held_out_density(
         Show a bar on standard error.
     unit : str, optional
         "task", "family" or "agent", if groups are those: then their own parameters are integrated
-        out at each draw, around where a fit to all data has them.
+        out at each draw.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -154,7 +179,7 @@ def held_out_density(
     -------
     xr.Dataset
         ``elpd`` (model, group): natural logarithms, binomial coefficients included; ``converged``
-        (model, fold); ``fold_of_group`` (group,).
+        (model, fold); ``fold_of_group`` (group,); ``integral_error`` (model,).
 
     Raises
     ------
@@ -175,71 +200,74 @@ def held_out_density(
     rng = np.random.default_rng([seed, _STREAM])
     fold_of = rng.permutation(len(names)) % folds
     tasks = [
-        _Fold(
-            model.reference, runs, fold_of[index] == fold, index, seed + fold, settings, unit, own
-        )
+        _Fold(model.reference, runs, fold_of[index] == fold, index, seed + fold, settings, unit)
         for model in models.values()
-        for own in [_rules_of(model, runs, unit, seed, settings)]
         for fold in range(folds)
     ]
     done = run_tasks(_predict, tasks, executor, "Cross-validating", progress)
     density = np.full((len(models), len(names)), np.nan)
-    for place, (values, _) in enumerate(done):
+    for place, (values, _, _) in enumerate(done):
         row = density[place // folds]
         row[np.isfinite(values)] = values[np.isfinite(values)]
-    settled = np.array([converged for _, converged in done]).reshape(len(models), folds)
+    settled, errors = (
+        np.array([one[i] for one in done]).reshape(len(models), folds) for i in (1, 2)
+    )
     return xr.Dataset(
         {
             "elpd": (("model", "group"), density),
             "converged": (("model", "fold"), settled),
             "fold_of_group": ("group", fold_of),
+            "integral_error": ("model", errors.max(axis=1)),
         },
         {"model": list(models), "group": names},
     )
 
 
-def _rules_of(
-    model: ModelFile, runs: xr.Dataset, unit: str | None, seed: int, settings: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    if unit is None:
-        return None
-    whole = _fitted(model, runs, seed, settings)
-    return rules(_with_numbers(model, settings), runs, whole["posterior"].to_dataset(), unit)
-
-
-def _fitted(
+def fitted(
     model: ModelFile, runs: xr.Dataset, seed: int, settings: Mapping[str, Any]
 ) -> xr.DataTree:
+    """Fit a model to what is left of the data."""
     from measurebayes.inference import fit
 
     # What is left of the data may fall in pieces; the priors hold these together.
     return fit(model, runs, seed=seed, **{"progress": False, "unconnected": "fit", **settings})
 
 
-def _with_numbers(model: ModelFile, settings: Mapping[str, Any]) -> ModelFile:
+def with_numbers(model: ModelFile, settings: Mapping[str, Any]) -> ModelFile:
     """Return the model with the priors of the fits."""
     return replace(model, priors=model.with_priors(settings.get("priors")))
 
 
-def _predict(fold: _Fold) -> tuple[np.ndarray, bool]:
-    """Return the log predictive density of held-out groups (group,), NaN for others."""
+def _predict(fold: _Fold) -> tuple[np.ndarray, bool, float]:
+    """Predict held-out groups.
+
+    Returns
+    -------
+    tuple
+        Log predictive density (group,), NaN for others; whether the fit has converged; and the
+        error of its integrals.
+    """
     from measurebayes.backends.evaluate import log_likelihood
     from measurebayes.checks import converged
 
     model = get_model(fold.model)
-    found = _fitted(model, fold.runs.isel(cell=~fold.held_out), fold.seed, fold.settings)
+    found = fitted(model, fold.runs.isel(cell=~fold.held_out), fold.seed, fold.settings)
     posterior = found["posterior"].to_dataset()
-    left = fold.runs.isel(cell=fold.held_out)
     density = np.full(int(fold.group.max()) + 1, np.nan)
     group = fold.group[fold.held_out]
-    if fold.unit is not None and fold.rules is not None:
-        model, drawn = _with_numbers(model, fold.settings), thinned(posterior, DRAWS)
-        terms = at_draws(model, left, drawn, fold.unit, fold.rules, BUDGET)
-        density[np.unique(group)] = logsumexp(terms, axis=1) - np.log(terms.shape[1])
-        return density, converged(found)
+    if fold.unit is not None:
+        model = with_numbers(model, fold.settings)
+        whole = unit_log_likelihood(model, fold.runs, posterior, fold.unit, BUDGET, fold.held_out)
+        density[np.unique(group)] = log_mean(whole.log_likelihood)
+        return density, converged(found), whole.error
+    left = fold.runs.isel(cell=fold.held_out)
     values = {str(name): posterior[name] for name in posterior.data_vars}
     terms = log_likelihood(model, left, values).values.reshape(-1, left.sizes["cell"])
     for one in np.unique(group):
-        total = terms[:, group == one].sum(axis=1)
-        density[one] = logsumexp(total) - np.log(len(total))
-    return density, converged(found)
+        density[one] = log_mean(terms[:, group == one].sum(axis=1))
+    return density, converged(found), 0.0
+
+
+def log_mean(x: np.ndarray) -> np.ndarray:
+    """Log of the mean over draws, the last axis, of what these are logs of."""
+    return np.asarray(logsumexp(x, axis=-1) - np.log(x.shape[-1]))

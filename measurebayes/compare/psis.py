@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.compare.attempts import outcome_blocks, outcomes
 from measurebayes.errors import InputError
 
 K_LIMIT = 0.7
 BUDGET = 128 * 2**20  # bytes
-UNITS = ("cell", "task", "family", "agent")
+UNITS = ("cell", "attempt", "task", "family", "agent")
 # Ratios that differ by less than this (in logs) need no smoothing, and ties among them would leave
 # the Pareto fit without a tail: a saturated task, or terms stored in single precision.
 _FLAT = 1e-3
@@ -41,21 +42,23 @@ def check_unit(unit: str) -> None:
 
 
 def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Dataset:
-    """Leave-one-out predictive density of a fit, by cell, task, family or agent.
+    """Leave-one-out predictive density of a fit, by cell, attempt, task, family or agent.
 
     A cell is one agent at one task with all its attempts: the question answered is how well the
     model predicts an agent's successes at a task from the agent's other tasks and the task's
-    other agents. Of a task, a family or an agent it is how well the model predicts all successes of
+    other agents. An attempt is predicted from all others, those of its own cell among them. Of a
+    task, a family or an agent it is how well the model predicts all successes of
     one that it has seen nothing of, but for its human times, families and release dates; there the
     likelihood is integrated over the unit's own parameters (`measurebayes.compare.integrated`). The
-    binomial coefficient is included, so models of the same counts compare.
+    binomial coefficient is included, so models of the same counts compare; a single attempt has
+    none.
 
     Parameters
     ----------
     fit : xr.DataTree
         For cells its group ``log_likelihood`` is used where present; otherwise the log-likelihood
         is computed from ``posterior`` and ``data``, some cells at a time.
-    unit : {"cell", "task", "family", "agent"}
+    unit : {"cell", "attempt", "task", "family", "agent"}
         What is left out.
     budget : int
         Bytes that an array of draws by cells (by nodes of an integral) may take; changes no result.
@@ -63,11 +66,12 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     Returns
     -------
     xr.Dataset
-        Dim cell with coordinates agent and task (names), or dim task, family or agent with its
-        names: ``elpd`` (log predictive density of the unit, higher is better), ``p`` (effective
-        number of parameters), ``pareto_k``. attrs: elpd, se, p (sums over units and the standard
-        error of the sum), unit, bad_k (number of units with Pareto k over 0.7), n_units, n_draws,
-        r_eff, integral_error (largest change of a log likelihood by more nodes; 0 for cells).
+        Dim cell with coordinates agent and task (names), dim attempt with these and success, or dim
+        task, family or agent with its names: ``elpd`` (log predictive density of the unit, higher
+        is better), ``p`` (effective number of parameters), ``pareto_k``. attrs: elpd, se, p (sums
+        over units and the standard error of the sum), unit, bad_k (number of units with Pareto k
+        over 0.7), n_units, n_draws, r_eff, integral_error (largest change of a log likelihood by
+        more nodes, root mean square over draws; 0 for cells and attempts).
 
     Raises
     ------
@@ -80,14 +84,20 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     check_unit(unit)
     r_eff = relative_efficiency(fit["posterior"].to_dataset())
     error = 0.0
+    draws = fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"]
     if unit == "cell":
         blocks = log_likelihood_blocks(fit, budget)
-        draws = fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"]
+    elif unit == "attempt":
+        posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
+        blocks = outcome_blocks(_model(fit), data, posterior, budget)
     else:
         whole, error = _integrated(fit, unit, budget)
         blocks, draws = iter([whole]), whole.shape[1]
     found = [_loo_block(array_stats, block, r_eff) for block in blocks]
     elpd, k, p = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    if unit == "attempt":
+        _, _, number = outcomes(fit["data"].to_dataset())
+        elpd, k, p = (np.repeat(x, number) for x in (elpd, k, p))
     result = xr.Dataset(
         {"elpd": (unit, elpd), "p": (unit, p), "pareto_k": (unit, k)},
         coords=_names(fit["data"].to_dataset(), unit),
@@ -110,7 +120,9 @@ def _integrated(fit: xr.DataTree, unit: str, budget: int) -> tuple[np.ndarray, f
     from measurebayes.compare.integrated import unit_log_likelihood
 
     posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
-    return unit_log_likelihood(_model(fit), data, posterior, unit, budget)
+    found = unit_log_likelihood(_model(fit), data, posterior, unit, budget)
+    # 1 / likelihood is what is averaged here: its bias is taken off.
+    return found.log_likelihood + np.log1p(found.noise), found.error
 
 
 def _names(data: xr.Dataset, unit: str) -> dict[str, Any]:
@@ -120,6 +132,11 @@ def _names(data: xr.Dataset, unit: str) -> dict[str, Any]:
             name: ("cell", data[name].values[data[f"{name}_index"].values])
             for name in ("agent", "task")
         }
+    if unit == "attempt":
+        cell, success, number = outcomes(data)
+        of_cell = _names(data.isel(cell=np.repeat(cell, number)), "cell")
+        names = {name: ("attempt", values) for name, (_, values) in of_cell.items()}
+        return names | {"success": ("attempt", np.repeat(success, number))}
     at = data["agent_index" if unit == "agent" else "task_index"].values
     present = np.unique(data["family_index"].values[at] if unit == "family" else at)
     return {unit: (unit, data[unit].values[present])}

@@ -18,6 +18,7 @@ COLUMNS = ("elpd", "se", "elpd_diff", "dse", "p", "weight", "unit", "bad_k")
 SMALL = 4.0
 UNITS_LEFT_OUT = {
     "cell": "one agent's attempts at one task",
+    "attempt": "one attempt",
     "task": "all attempts at one task",
     "family": "all attempts at one family of tasks",
     "agent": "all attempts of one agent",

@@ -1,0 +1,125 @@
+"""Cross-validation by attempts: a part of the attempts of agents and tasks is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from measurebayes.backends.evaluate import binomial_density, cell_logits
+from measurebayes.compare.attempts import half, parts, with_counts
+from measurebayes.compare.crossval import fitted, log_mean, tabulated
+from measurebayes.errors import InputError
+from measurebayes.program.registry import ModelFile, get_model
+
+
+class _Split(NamedTuple):
+    """All that one fit needs; picklable."""
+
+    model: str
+    runs: xr.Dataset
+    attempts: np.ndarray  # held out (cell,)
+    successes: np.ndarray
+    seed: int
+    settings: dict[str, Any]
+
+
+def crossval_attempts(
+    models: Mapping[str, ModelFile],
+    runs: xr.Dataset,
+    folds: str,
+    k: int,
+    seed: int,
+    executor: Executor | None,
+    progress: bool,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Compare models by held-out attempts; see `measurebayes.compare.crossval.crossval`.
+
+    Parameters
+    ----------
+    models
+        By name.
+    runs
+        The data.
+    folds
+        ``"attempt"`` or ``"half-attempts"``.
+    k, seed, executor, progress, **settings
+        See there.
+    """
+    from measurebayes.checks.studies import run_tasks
+
+    held = _held_out(runs, folds, k, seed)
+    tasks = [
+        _Split(model.reference, runs, attempts, successes, seed + i, settings)
+        for model in models.values()
+        for i, (attempts, successes) in enumerate(held)
+    ]
+    done = run_tasks(_predict, tasks, executor, "Cross-validating", progress)
+    shape = (len(models), len(held), runs.sizes["cell"])
+    singly, together = (np.stack([one[i] for one in done]).reshape(shape) for i in (0, 1))
+    joined = np.sum if folds == "attempt" else np.mean
+    # Attempts that are left out one by one have no density together.
+    elpd = joined(singly if folds == "attempt" else together, axis=1)
+    names = [runs[name].values[runs[f"{name}_index"].values] for name in ("agent", "task")]
+    labels = pd.MultiIndex.from_arrays(names, names=["agent", "task"])
+    table = tabulated(pd.DataFrame(elpd.T, labels, list(models)), folds)
+    likelihood = pd.Series(joined(singly.sum(axis=-1), axis=1), list(models))
+    table.insert(4, "log_likelihood", likelihood.reindex(table.index))
+    unconverged = np.array([not one[2] for one in done]).reshape(shape[:2]).sum(axis=1)
+    table["unconverged"] = pd.Series(unconverged, list(models)).reindex(table.index)
+    which = pd.MultiIndex.from_product([list(models), range(len(held))], names=["model", "split"])
+    totals = {"log_likelihood": singly.sum(axis=-1), "elpd": together.sum(axis=-1)}
+    table.attrs["splits"] = pd.DataFrame({n: x.ravel() for n, x in totals.items()}, which)
+    return table
+
+
+def _held_out(
+    runs: xr.Dataset, folds: str, k: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Attempts and successes (cell,) that each fit does without."""
+    attempts, successes = runs["attempts"].values, runs["successes"].values
+    most = int(attempts.max(initial=0))
+    if most < 2 and folds == "half-attempts":
+        raise InputError(
+            "no agent has attempted a task twice",
+            where="crossval",
+            expected="cells of at least two attempts, to fit to one half and predict the other",
+            remedy='folds="cell"',
+        )
+    if folds == "attempt":
+        return list(zip(*parts(runs, min(k, int(attempts.sum())), seed), strict=True))
+    found = []
+    for i in range(k):
+        number, solved = half(runs, seed + i)
+        found.append((attempts - number, successes - solved))
+    return found
+
+
+def _predict(split: _Split) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Log likelihood of held-out attempts by cell, singly and together, and convergence."""
+    from measurebayes.checks import converged
+
+    model, runs = get_model(split.model), split.runs
+    kept = with_counts(
+        runs,
+        runs["attempts"].values - split.attempts,
+        runs["successes"].values - split.successes,
+    )
+    found = fitted(model, kept, split.seed, split.settings)
+    posterior = found["posterior"].to_dataset()
+    left = with_counts(runs, split.attempts, split.successes)
+    values = {str(name): posterior[name] for name in posterior.data_vars}
+    eta = cell_logits(model, left, values).transpose("chain", "draw", "cell").values
+    eta = eta.reshape(-1, left.sizes["cell"])
+    success, failure = (log_mean(-np.logaddexp(0.0, sign * eta).T) for sign in (-1.0, 1.0))
+    solved = left["successes"].values
+    singly, together = np.zeros((2, runs.sizes["cell"]))
+    at = split.attempts > 0
+    singly[at] = solved * success + (left["attempts"].values - solved) * failure
+    together[at] = log_mean(binomial_density(eta, left).T)
+    return singly, together, converged(found)
