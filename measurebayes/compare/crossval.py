@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.own import OWN_AXES
-from measurebayes.compare.psis import BUDGET, standard_error
+from measurebayes.compare.psis import BUDGET, draws_of, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -252,7 +252,7 @@ def _predict(fold: _Fold) -> tuple[np.ndarray, bool, float]:
 
     model = get_model(fold.model)
     found = fitted(model, fold.runs.isel(cell=~fold.held_out), fold.seed, fold.settings)
-    posterior = found["posterior"].to_dataset()
+    posterior = draws_of(found, model)
     density = np.full(int(fold.group.max()) + 1, np.nan)
     group = fold.group[fold.held_out]
     if fold.unit is not None:

@@ -13,6 +13,7 @@ import xarray as xr
 from measurebayes.backends.evaluate import binomial_density, cell_logits
 from measurebayes.compare.attempts import half, parts, with_counts
 from measurebayes.compare.crossval import fitted, log_mean, tabulated
+from measurebayes.compare.psis import draws_of
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -111,7 +112,7 @@ def _predict(split: _Split) -> tuple[np.ndarray, np.ndarray, bool]:
         runs["successes"].values - split.successes,
     )
     found = fitted(model, kept, split.seed, split.settings)
-    posterior = found["posterior"].to_dataset()
+    posterior = draws_of(found, model)
     left = with_counts(runs, split.attempts, split.successes)
     values = {str(name): posterior[name] for name in posterior.data_vars}
     eta = cell_logits(model, left, values).transpose("chain", "draw", "cell").values

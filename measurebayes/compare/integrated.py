@@ -38,7 +38,8 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.backends.evaluate import log_likelihood
-from measurebayes.compare.integrals import COARSE, FINE, Fineness, Integral, draws_in_blocks, starts
+from measurebayes.compare.around_mode import starts
+from measurebayes.compare.integrals import COARSE, FINE, Fineness, Integral, draws_in_blocks
 from measurebayes.compare.own import Draws, OwnParameters
 from measurebayes.compare.places import inner_axis, places, positions_by_axis
 from measurebayes.program.registry import ModelFile

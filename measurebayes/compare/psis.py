@@ -88,8 +88,8 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     if unit == "cell":
         blocks = log_likelihood_blocks(fit, budget)
     elif unit == "attempt":
-        posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
-        blocks = outcome_blocks(_model(fit), data, posterior, budget)
+        model, data = _model(fit), fit["data"].to_dataset()
+        blocks = outcome_blocks(model, data, draws_of(fit, model), budget)
     else:
         whole, error = _integrated(fit, unit, budget)
         blocks, draws = iter([whole]), whole.shape[1]
@@ -119,8 +119,8 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
 def _integrated(fit: xr.DataTree, unit: str, budget: int) -> tuple[np.ndarray, float]:
     from measurebayes.compare.integrated import unit_log_likelihood
 
-    posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
-    found = unit_log_likelihood(_model(fit), data, posterior, unit, budget)
+    model, data = _model(fit), fit["data"].to_dataset()
+    found = unit_log_likelihood(model, data, draws_of(fit, model), unit, budget)
     # 1 / likelihood is what is averaged here: its bias is taken off.
     return found.log_likelihood + np.log1p(found.noise), found.error
 
@@ -175,6 +175,8 @@ def log_likelihood_blocks(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]
     step = max(1, budget // (8 * 4 * draws))  # about four arrays live at once
     stored = fit["log_likelihood"]["successes"] if "log_likelihood" in fit.children else None
     model = None if stored is not None else _model(fit)
+    if model is not None:
+        posterior = draws_of(fit, model)
     for start in range(0, data.sizes["cell"], step):
         some = slice(start, start + step)
         if stored is not None:
@@ -182,6 +184,13 @@ def log_likelihood_blocks(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]
         else:
             block = _computed(model, data, posterior, some)
         yield block.transpose("cell", "chain", "draw").values.reshape(-1, draws).astype(float)
+
+
+def draws_of(fit: xr.DataTree, model: Any) -> xr.Dataset:
+    """Return the posterior as the model's text states it, before any rotation."""
+    from measurebayes.inference.rotation import as_sampled
+
+    return as_sampled(fit["posterior"].to_dataset(), model.rotated)
 
 
 def _model(fit: xr.DataTree) -> Any:

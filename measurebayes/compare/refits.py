@@ -17,7 +17,7 @@ from measurebayes.compare.attempts import outcomes, with_counts
 from measurebayes.compare.crossval import fitted, log_mean, with_numbers
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.places import positions_by_axis
-from measurebayes.compare.psis import BUDGET, bad_k, standard_error
+from measurebayes.compare.psis import BUDGET, bad_k, draws_of, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 
@@ -157,7 +157,7 @@ def _predict(task: _Refit) -> tuple[float, bool]:
     model = get_model(task.model)
     kept, held_out = _without(task)
     fit = fitted(model, kept, task.settings["seed"], settings)
-    posterior = fit["posterior"].to_dataset()
+    posterior = draws_of(fit, model)
     model = with_numbers(model, settings)
     if task.unit in ("cell", "attempt"):
         values = {str(name): posterior[name] for name in posterior.data_vars}
