@@ -13,6 +13,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +140,7 @@ def simex(lecture: Lecture) -> pd.DataFrame:
 
 def posterior(model: str, lecture: Lecture) -> pd.DataFrame:
     """Horizons of a fit: medians of tasks of average difficulty, and 90 % intervals."""
-    fit = mb.fit(model, lecture.runs, seed=1, chains=4, draws=500, progress=False)
+    fit = mb.fit(model, lecture.runs, seed=1, chains=2, draws=600, progress=False)
     table = mb.horizon_table(mb.horizons(fit, [0.5, 0.8])).pivot(index="agent", columns="success")
     columns = {
         "horizon_50": table["median", 0.5],
@@ -152,21 +153,18 @@ def posterior(model: str, lecture: Lecture) -> pd.DataFrame:
     return pd.DataFrame(columns).assign(converged=converged(fit)).reset_index()
 
 
-def exact(lecture: Lecture) -> pd.DataFrame:
-    """Bayesian, times as exact."""
-    return posterior("horizon_task", lecture)
-
-
-def eiv(lecture: Lecture) -> pd.DataFrame:
-    """Bayesian, times with an error whose size the timed attempts tell."""
-    return posterior("horizon_eiv", lecture)
-
-
+# Bayesian: times as exact, or with an error whose size the timed attempts tell; tasks of a family
+# each with an effect of its own, or going together.
+MODELS = (
+    "horizon_task",
+    "horizon_task:families=effect",
+    "horizon_eiv",
+    "horizon_eiv:tasks=family",
+)
 ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {
     "naive": naive,
     "simex": simex,
-    "horizon_task": exact,
-    "horizon_eiv": eiv,
+    **{model: partial(posterior, model) for model in MODELS},
 }
 
 

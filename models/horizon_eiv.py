@@ -50,6 +50,7 @@ References
 from math import log
 
 from measurebayes.models.horizon_logistic import lines_of_agents
+from measurebayes.models.horizon_task import shared_in_families
 
 TIME_PRIORS = {
     "length_mean": 5.0,  # doublings, standard deviation of a normal around 4 (16 minutes)
@@ -67,17 +68,19 @@ PRIORS = {
     "log_steepness_mean": 1.0,  # natural logarithms, sd of a normal around 0 (1 logit a doubling)
     "log_steepness_sd": 0.5,  # natural logarithms, scale of a half-normal
     "task_sd": 2.0,  # logits, scale of a half-normal
+    "family_sd": 2.0,  # logits, scale of a half-normal
     **TIME_PRIORS,
 }
 OPTIONS = {
     "slopes": ("agent", "common"),  # each agent has its own slope, or all have one
-    "tasks": ("effect", "none"),  # tasks of one true length differ in difficulty, or do not
+    "tasks": ("effect", "family", "none"),  # tasks of one true length differ in difficulty, those
+    # of a family go together in it, or they do not differ
     "lengths": ("all", "family"),  # true lengths have one population, or one a family
     "failed": ("drop", "censored"),  # what people who failed tell about the length
 }
 
 
-def measured(pp, priors, origin, slope, lengths="all", failed="drop", task_sd=None):
+def measured(pp, priors, origin, slope, lengths="all", failed="drop", task_sd=None, shared=0.0):
     usual = origin
     if lengths == "family":
         between = pp.half_normal("family_length_sd", priors["family_length_sd"])
@@ -94,7 +97,9 @@ def measured(pp, priors, origin, slope, lengths="all", failed="drop", task_sd=No
         errors["estimated"] = pp.normal("estimate_bias", 0.0, priors["estimate_bias"]), error
 
     typical = -pp.mean(slope)
-    log2_minutes, difficulty = pp.measured_lengths(usual, spread, errors, typical, task_sd, origin)
+    log2_minutes, difficulty = pp.measured_lengths(
+        usual, spread, errors, typical, task_sd, origin, shared
+    )
     if task_sd is None:
         return log2_minutes, 0.0
     effect = difficulty - typical * (log2_minutes - origin)
@@ -104,6 +109,8 @@ def measured(pp, priors, origin, slope, lengths="all", failed="drop", task_sd=No
 def model(pp, data, priors=PRIORS, slopes="agent", tasks="effect", lengths="all", failed="drop"):
     origin = pp.normal("length_mean", 4.0, priors["length_mean"])
     intercept, slope = lines_of_agents(pp, priors, slopes, origin=origin)
-    task_sd = pp.half_normal("task_sd", priors["task_sd"]) if tasks == "effect" else None
-    log2_minutes, task_effect = measured(pp, priors, origin, slope, lengths, failed, task_sd)
+    task_sd = None if tasks == "none" else pp.half_normal("task_sd", priors["task_sd"])
+    shared = shared_in_families(pp, priors) if tasks == "family" else 0.0
+    more = lengths, failed, task_sd, shared
+    log2_minutes, task_effect = measured(pp, priors, origin, slope, *more)
     pp.observe_successes(pp.cell(intercept) + pp.cell(slope) * pp.cell(log2_minutes) - task_effect)

@@ -55,13 +55,15 @@ OPTIONS = {
 }
 
 
+def shared_in_families(pp, priors):
+    family_sd = pp.half_normal("family_sd", priors["family_sd"])
+    return pp.task(pp.normal("family_effect", 0.0, family_sd, dims="family"))
+
+
 def model(pp, data, priors=PRIORS, slopes="agent", discrimination="one", families="none"):
     intercept, slope = lines_of_agents(pp, priors, slopes)
 
-    usual = 0.0
-    if families == "effect":
-        family_sd = pp.half_normal("family_sd", priors["family_sd"])
-        usual = pp.task(pp.normal("family_effect", 0.0, family_sd, dims="family"))
+    usual = shared_in_families(pp, priors) if families == "effect" else 0.0
     task_sd = pp.half_normal("task_sd", priors["task_sd"])
     task_effect = pp.normal("task_effect", usual, task_sd, dims="task")
 

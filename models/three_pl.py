@@ -6,7 +6,7 @@ Equation
     x = discrimination[j] (ability[i] - difficulty[j])         discrimination = positive
     x = discrimination[j] ability[i] + easiness[j]             discrimination = signed
     ability        ~ Normal(0, ability_sd), summing to zero over the agents
-    difficulty     ~ Normal(difficulty_mean, difficulty_sd),  easiness likewise, with the sign turned
+    difficulty     ~ Normal(difficulty_mean, difficulty_sd); easiness likewise, the sign turned
     discrimination ~ LogNormal(0, log_discrimination_sd)       discrimination = positive
     discrimination ~ Normal(1, discrimination_sd)              discrimination = signed
     guessing       ~ Beta(1, priors[guessing]), one for all    guessing = common

@@ -19,7 +19,7 @@ from measurebayes.checks.contract import invented_data
 from measurebayes.errors import CheckpointError, ModelError
 from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
 from measurebayes.inference.checkpoint import Checkpoint
-from measurebayes.inference.geometry import Split, hessian_products, positive
+from measurebayes.inference.geometry import Split, curved_up, hessian_products, positive
 from measurebayes.inference.nuts import Engine, _compiled_in
 from measurebayes.program.human_times import with_times
 from measurebayes.program.registry import get_model, model_from_source
@@ -202,6 +202,18 @@ def test_geometry_of_a_normal_makes_its_parts_independent(rng):
     covariance = np.linalg.inv(map_) @ np.linalg.inv(precision) @ np.linalg.inv(map_).T
     np.testing.assert_allclose(covariance[:6, :6], np.eye(6), atol=1e-9)
     np.testing.assert_allclose(covariance[:6, 6:], 0.0, atol=1e-9)
+
+
+def test_draws_that_curve_down_do_not_make_stiff_directions_look_loose():
+    stiff, down = np.diag([4.0, 1.0]), np.diag([-100.0, 1.0])
+    np.testing.assert_allclose(curved_up(stiff), stiff, atol=1e-12)
+    np.testing.assert_allclose(curved_up(down), np.diag([0.0, 1.0]), atol=1e-12)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    np.testing.assert_allclose(
+        curved_up(turn @ down @ turn.T), turn @ np.diag([0.0, 1.0]) @ turn.T, atol=1e-12
+    )
+    broken = np.array([[np.nan, 0.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(curved_up(broken), broken)
 
 
 def test_geometry_that_can_not_be_used_is_none():

@@ -71,7 +71,7 @@ def test_chains_do_not_begin_where_one_scale_explains_everything():
     path = Path(__file__).parents[1] / "benchmarks" / "horizon_simulation.py"
     simulate_lecture = runpy.run_path(str(path))["simulate_lecture"]
     lecture = simulate_lecture(1, error_sd=1.0)
-    settings = {"seed": 1, "chains": 4, "draws": 50, "tune": 250, "progress": False}
+    settings = {"seed": 1, "chains": 4, "draws": 50, "tune": 150, "progress": False}
     fit = mb.fit("horizon_eiv", lecture.runs, **settings)
     sd = fit["posterior"]["timing_sd"].mean("draw").values
     assert np.all(abs(sd - lecture.error_sd) < 0.25), sd

@@ -17,6 +17,7 @@ import xarray as xr
 from measurebayes.errors import InputError
 from measurebayes.inference.checkpoint import Checkpoint, Saved, damaged
 from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
+from measurebayes.inference.pilot import run_pilot
 from measurebayes.inference.progress import Report, bars, silent, working
 from measurebayes.program.registry import ModelFile, model_from_source
 
@@ -150,7 +151,7 @@ def _prepared(job: Job, engine: Engine) -> tuple[Arguments, int]:
     saved = file.pilot() if file else None
     if saved is not None:
         return _nested(saved[0]), saved[1]
-    arguments, steps = engine.pilot(job.seed_of(job.chains), engine.arguments(job.data))
+    arguments, steps = run_pilot(engine, job.seed_of(job.chains), engine.arguments(job.data))
     if file:
         file.save_pilot(_by_path(arguments), steps)
     return arguments, steps

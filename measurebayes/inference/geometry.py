@@ -220,6 +220,18 @@ def positive(matrix: np.ndarray, floor: float = 1e-2) -> np.ndarray:
     return (vectors * np.maximum(values, least)) @ vectors.T
 
 
+def curved_up(matrix: np.ndarray) -> np.ndarray:
+    """Return a second derivative without the directions in which it curves down.
+
+    The mean over draws is to say how stiff a direction is where the mass lies. Where scales are
+    small, single draws curve down steeply; in a mean they would make stiff directions look loose.
+    """
+    if not np.all(np.isfinite(matrix)):
+        return matrix
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
 def hessian_products(
     gradient: Callable[[Any, Any], Any], split: Split, point: Any, arguments: Any
 ) -> Any:

@@ -1,8 +1,8 @@
 """The No-U-Turn sampler (Hoffman & Gelman 2014, JMLR 15, 1593-1623) in the engine's coordinates.
 
 NumPyro's sampler does the steps. What is added here: auxiliary variables (`centring`) and linear
-coordinates (`geometry`) that a pilot run chooses; blocks of draws between which a run can be
-stopped, saved and gone on with; and one compiled program for warm-up, sampling and all chains,
+coordinates (`geometry`) that a short run chooses (`pilot`); blocks of draws between which a run can
+be stopped, saved and gone on with; and one compiled program for warm-up, sampling and all chains,
 which takes the counts as an argument and so serves other data of the same shape.
 """
 
@@ -27,8 +27,8 @@ from measurebayes.backends.numpyro import counts_of, sampler_model
 from measurebayes.backends.simulate import reads, variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
-from measurebayes.inference.centring import Recentred, coordinates, recentred
-from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
+from measurebayes.inference.centring import Recentred, coordinates
+from measurebayes.inference.geometry import TOP_LIMIT, Split, hessian_products
 from measurebayes.inference.starts import random_start, settled
 from measurebayes.program.cells import Cells
 from measurebayes.program.data_verbs import AXES
@@ -36,9 +36,6 @@ from measurebayes.program.human_times import human_times
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
-PILOT_DRAWS = 200
-HESSIAN_POINTS = 20  # at most; fewer where one second derivative takes many products
-HESSIAN_PRODUCTS = 10_000
 MAX_TREE_DEPTH = 10
 WARMUP_TREE_DEPTH = 6  # longer trajectories before the masses are known are mostly wasted
 TARGET_ACCEPT = 0.95  # small steps: few divergences where data are few, at little cost elsewhere
@@ -276,50 +273,15 @@ class Engine:
         chain.done += count
         return records
 
-    def pilot(self, seed: np.random.SeedSequence, arguments: Arguments) -> tuple[Arguments, int]:
-        """Choose centring and geometry for the chains from a short run.
-
-        Returns
-        -------
-        tuple
-            The arguments to run the chains with, and the number of gradients it took.
-        """
-        plain = {**arguments, "geometry": self.split.plain()}
-        if sum(self.split.sizes) > HESSIAN_LIMIT:
-            return plain, 0
-        chain = self.start(seed, plain)
-        records = [self.advance(chain, BLOCK, plain) for _ in range(PILOT_DRAWS // BLOCK)]
-        drawn = Records.joined(records)
-        number = int(np.clip(HESSIAN_PRODUCTS // len(self.split.probes()), 4, HESSIAN_POINTS))
-        points = drawn.flat[PILOT_DRAWS // 2 :: PILOT_DRAWS // (2 * number)]
+    def begun(self, position: np.ndarray, key: int, arguments: Arguments) -> Chain:
+        """Return a chain at a position of the sampler."""
         with jax.enable_x64(True):
-            chosen, points = self._recentred(points, plain)
-            hessian = np.mean([self._hessian(point, chosen) for point in points], axis=0)
-            geometry = self.split.geometry(hessian)
-        if geometry is None:
-            return {**chosen, "geometry": plain["geometry"]}, int(drawn.n_steps.sum())
-        geometry["centre"] = self.split.position(points.mean(axis=0), geometry)
-        return {**chosen, "geometry": geometry}, int(drawn.n_steps.sum())
+            return Chain(self._begin(jax.random.PRNGKey(key), position, arguments))
 
-    def _recentred(self, points: np.ndarray, arguments: Arguments) -> tuple[Arguments, np.ndarray]:
-        """Choose the centring weights anew, and move the points to the new coordinates."""
-        before = arguments["coordinates"]
-        named = self.constrain(points, arguments)
-        sites = jax.vmap(self.split.sites)(points)
-        hyper = frozenset(sites) - {f"{name}_free" for name in before}
-        variances = [
-            self.split.conditional_variances(self._hessian(point, arguments), hyper)
-            for point in points
-        ]
-        own = {name: np.stack([v[f"{name}_free"] for v in variances]) for name in before}
-        # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
-        chosen, moved = recentred(before, {**named, **sites}, own)
-        flat = jax.vmap(self.split.joined)({**sites, **moved})
-        return {**arguments, "coordinates": chosen}, np.asarray(flat)
-
-    def _hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """Return the second derivative of the energy (all, all)."""
-        return self.split.assembled(np.asarray(self._products(point, arguments)))
+    def hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """Return the second derivative of the energy (all, all) at unconstrained parameters."""
+        with jax.enable_x64(True):
+            return self.split.assembled(np.asarray(self._products(point, arguments)))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
         """Return the named variables (draw, ...) of unconstrained draws (draw, all)."""

@@ -74,12 +74,13 @@ class Program(DataVerbs, ABC):
         steepness: Any,
         task_sd: Any = None,
         origin: Any = 4.0,
+        effect: Any = 0.0,
     ) -> tuple[Labelled, Labelled | None]:
         """Tasks whose log2 minutes are measured with error, and their difficulties.
 
             log2_minutes ~ Normal(usual, spread)
             a record of human time ~ Normal(log2_minutes + shift, error)
-            difficulty ~ Normal(steepness (log2_minutes - origin), task_sd)
+            difficulty ~ Normal(steepness (log2_minutes - origin) + effect, task_sd)
 
         `errors` holds shift and error by kind of record. It is one verb, so that a sampler may take
         the three densities in another order: records given nothing, difficulty given records,
@@ -92,7 +93,7 @@ class Program(DataVerbs, ABC):
                 self.observe_times(kind, location, error)
         if task_sd is None:
             return log2_minutes, None
-        location = labelled(steepness) * (log2_minutes - origin)
+        location = labelled(steepness) * (log2_minutes - origin) + effect
         return log2_minutes, self.normal(DIFFICULTY, location, task_sd, dims="task")
 
     # -- functions -------------------------------------------------------------------------

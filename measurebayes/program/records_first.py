@@ -42,6 +42,7 @@ class RecordsFirst(Base):
         steepness: Any,
         task_sd: Any = None,
         origin: Any = 4.0,
+        effect: Any = 0.0,
     ) -> tuple[Labelled, Labelled | None]:
         """State the same density; see the class."""
         mean, variance = self._given_records(labelled(usual), labelled(spread), errors)
@@ -49,7 +50,7 @@ class RecordsFirst(Base):
         if task_sd is not None:
             steepness, noise = labelled(steepness), labelled(task_sd)
             total = steepness**2.0 * variance + noise**2.0
-            location = steepness * (mean - origin)
+            location = steepness * (mean - origin) + effect
             difficulty = self.normal(DIFFICULTY, location, total**0.5, dims="task")
             mean = mean + steepness * variance / total * (difficulty - location)
             variance = variance * noise**2.0 / total
