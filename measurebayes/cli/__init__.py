@@ -3,6 +3,7 @@
 from measurebayes.cli import (
     additivity,
     cancellation,
+    crossval,
     data,
     dependence,
     fitting,
@@ -22,6 +23,7 @@ for _module in (
     models,
     fitting,
     results,
+    crossval,
     dependence,
     cancellation,
     power,

@@ -95,6 +95,13 @@ def crossval(
             expected=f"one of {', '.join(OWN_AXES)}, cell, attempt, half-attempts",
             remedy='folds="family"',
         )
+    if k is not None and k < (1 if folds == "half-attempts" else 2):
+        raise InputError(
+            f"k={k}",
+            where="crossval",
+            expected="at least 2 folds, or 1 split into halves",
+            remedy="leave k out to get its default",
+        )
     named = dict(models) if isinstance(models, Mapping) else {str(m): m for m in models}
     files = {name: get_model(model) for name, model in named.items()}
     if "attempt" in folds:

@@ -157,7 +157,11 @@ class Integral:
             for each in outer:
                 each.centre_on(np.stack(found)[:, :, each.kind.units])
         total = logsumexp(found, axis=0)
-        return np.stack([total, np.sum(np.exp(found - total) * noises, axis=0)])
+        share = np.exp(found - total)
+        noise = np.sum(share * noises, axis=0)
+        if not self.rule.bend:
+            noise += np.sum(share**2, axis=0) - 1.0 / len(self.rule)
+        return np.stack([total, noise])
 
     def _given(self, log_odds: LogOdds, z: np.ndarray) -> LogOdds:
         """Log odds as a function of inner numbers alone."""

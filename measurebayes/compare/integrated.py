@@ -12,7 +12,8 @@ grid where there are one or two, else at quasi-random points (`measurebayes.comp
 of a unit that fall into blocks, independent given the others, are integrated out block by block, at
 every node of the others: the tasks of a family whose own effect they share, or the effects of an
 agent in families given its ability. Where effects of agents and parameters of tasks cross within a
-family they make one block, given the family's own scale. A task that is alone in its family takes
+family they make one block, given the family's own scale; where the family has one task, agents are
+blocks given its parameters. A task that is alone in its family takes
 the family's parameters with it. Records of human time of a task are not left out with it: its
 length is drawn given them.
 
@@ -151,13 +152,24 @@ def _parts(
     program = OwnParameters(runs, _values(drawn), unit)
     model.run(program, runs, model.priors)
     if unit == "task" and any("family" in dims for dims in program.shared.values()):
-        pairs = np.unique(np.stack([where["family"], where["task"]]), axis=1)
-        alone = np.bincount(pairs[0], minlength=runs.sizes["family"])[where["family"]] == 1
+        alone = _count_tasks(where, np.ones_like(left), runs.sizes["family"]) == 1
         if (left & alone).any():
             yield from _parts(model, runs, drawn, "family", left & alone)
         left = left & ~alone
+    axis = inner_axis(program.own, unit)
+    if axis == unit == "family":  # given the parameters of a single task, agents are independent
+        few = _count_tasks(where, left, runs.sizes["family"]) == 1
+        if few.any():
+            yield _Part(unit, "agent", left & few)
+        left = left & ~few
     if left.any():
-        yield _Part(unit, inner_axis(program.own, unit), left)
+        yield _Part(unit, axis, left)
+
+
+def _count_tasks(where: dict[str, np.ndarray], some: np.ndarray, families: int) -> np.ndarray:
+    """Count the tasks of each cell's family (cell,) among some of the cells; 0 for the others."""
+    pairs = np.unique(np.stack([where["family"][some], where["task"][some]]), axis=1)
+    return np.where(some, np.bincount(pairs[0], minlength=families)[where["family"]], 0)
 
 
 def _integrals(

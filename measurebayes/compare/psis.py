@@ -23,6 +23,9 @@ UNITS = ("cell", "attempt", "task", "family", "agent")
 # Ratios that differ by less than this (in logs) need no smoothing, and ties among them would leave
 # the Pareto fit without a tail: a saturated task, or terms stored in single precision.
 _FLAT = 1e-3
+# Of single attempts: where success is nearly sure, ratios lie within a tenth of one another, and a
+# mean of these is right whatever the shape of their tail.
+_FLAT_ATTEMPTS = 0.1
 
 
 def check_unit(unit: str) -> None:
@@ -93,7 +96,8 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     else:
         whole, error = _integrated(fit, unit, budget)
         blocks, draws = iter([whole]), whole.shape[1]
-    found = [_loo_block(array_stats, block, r_eff) for block in blocks]
+    flat = _FLAT_ATTEMPTS if unit == "attempt" else _FLAT
+    found = [_loo_block(array_stats, block, r_eff, flat) for block in blocks]
     elpd, k, p = (np.concatenate(parts) for parts in zip(*found, strict=True))
     if unit == "attempt":
         _, _, number = outcomes(fit["data"].to_dataset())
@@ -208,7 +212,7 @@ def _computed(model: Any, data: xr.Dataset, posterior: xr.Dataset, cells: slice)
 
 
 def _loo_block(
-    array_stats: Any, log_likelihood: np.ndarray, r_eff: float
+    array_stats: Any, log_likelihood: np.ndarray, r_eff: float, even: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Elpd, Pareto k and effective number of parameters of each cell, from (cell, draw)."""
     if not np.isfinite(log_likelihood).all():
@@ -221,7 +225,7 @@ def _loo_block(
         )
     cells = len(log_likelihood)
     elpd, k, p = np.empty(cells), np.zeros(cells), np.zeros(cells)
-    flat = (np.ptp(log_likelihood, axis=1) < _FLAT) | _tied(log_likelihood)
+    flat = (np.ptp(log_likelihood, axis=1) < even) | _tied(log_likelihood)
     elpd[flat] = -_log_mean_exp(-log_likelihood[flat])
     p[flat] = _log_mean_exp(log_likelihood[flat]) - elpd[flat]
     if not flat.all():
