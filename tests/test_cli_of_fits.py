@@ -111,3 +111,35 @@ def test_trend_refuses_what_it_can_not_do(files):
     found = run("trend", files["trend"][0], "--weights", "stacking")
     assert found.exit_code == 2
     assert "leave out --weights" in found.stderr
+
+
+def test_weights_by_refits_are_those_of_crossval(files, tmp_path, monkeypatch):
+    path, fit = files["trend"]
+    asked = []
+
+    def crossval(models, runs, folds):
+        asked.append((dict(models), runs.sizes["agent"], folds))
+        table = pd.DataFrame({"weight": [0.75, 0.25], "unconverged": [0, 2]}, list(models))
+        return table.rename_axis("model")
+
+    monkeypatch.setattr("measurebayes.compare.crossval.crossval", crossval)
+    other = tmp_path / "again.nc"
+    mb.save(fit, other)
+    found = run("trend", path, other, "--weights", "crossval", "--json")
+    assert found.exit_code == 0, found.output
+    models = {"trend": "horizon_trend", "again": "horizon_trend"}
+    assert asked == [(models, fit["data"].sizes["agent"], "agent")]
+    rows = {row["trend"]: row for row in json.loads(found.stdout)}
+    assert [rows[name]["weight"] for name in models] == [0.75, 0.25]
+    assert [rows[name]["unconverged"] for name in models] == [0, 2]
+    expected = mb.trend_table({"trend": fit, "again": fit}, {"trend": 0.75, "again": 0.25})
+    assert rows["weighted"]["doubling_days"] == pytest.approx(
+        expected.loc["weighted", "doubling_days"]
+    )
+    assert "unconverged" in run("trend", path, other, "--weights", "crossval").stdout
+    fit = fit.copy()
+    fit.attrs["priors"] = fit.attrs["priors"].replace("4.0", "3.0")
+    mb.save(fit, tmp_path / "own.nc")
+    refused = run("trend", path, tmp_path / "own.nc", "--weights", "crossval")
+    assert refused.exit_code == 2
+    assert "own was fitted with priors of its own" in refused.stderr

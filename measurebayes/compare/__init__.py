@@ -105,7 +105,7 @@ def compare(
     from measurebayes.compare import psis
 
     psis.check_unit(unit)
-    fits = _checked(fits)
+    fits = same_data(fits)
     options = {} if budget is None else {"budget": budget}
     results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
     if refit:
@@ -159,8 +159,8 @@ def tabulate(results: Mapping[str, xr.Dataset], unit: str = "cell") -> pd.DataFr
     return table
 
 
-def _checked(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
-    """Fits as a dict, of the same data."""
+def same_data(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
+    """Return fits as a dict, which must be of the same data."""
     from measurebayes.errors import InputError
 
     if not isinstance(fits, Mapping) or not fits:
