@@ -160,6 +160,7 @@ MODELS = (
     "horizon_task:families=effect",
     "horizon_eiv",
     "horizon_eiv:tasks=family",
+    "horizon_eiv:tasks=family,lengths=flat",
 )
 ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {
     "naive": naive,

@@ -101,10 +101,9 @@ def model(pp, data, priors=PRIORS, shape="linear", times="exact", slopes="agent"
     origin = pp.normal("length_mean", 4.0, priors["length_mean"]) if times == "latent" else 4.0
     intercept, slope = lines_of_agents(pp, priors, slopes, trend, origin)
 
-    task_sd = pp.half_normal("task_sd", priors["task_sd"])
     if times == "latent":
-        log2_minutes, task_effect = measured(pp, priors, origin, slope, task_sd=task_sd)
+        log2_minutes, task_effect = measured(pp, priors, origin, slope)
     else:
-        log2_minutes = pp.log2_minutes()
+        log2_minutes, task_sd = pp.log2_minutes(), pp.half_normal("task_sd", priors["task_sd"])
         task_effect = pp.cell(pp.normal("task_effect", 0.0, task_sd, dims="task"))
     pp.observe_successes(pp.cell(intercept) + pp.cell(slope) * pp.cell(log2_minutes) - task_effect)
