@@ -37,7 +37,9 @@ MODELS = (
     "horizon_task",
     "horizon_task:families=effect",
     "horizon_task:discrimination=task",
+    "horizon_task:discrimination=task,families=effect",
     "horizon_eiv",
+    "horizon_eiv:tasks=family",
 )
 SHAPES = ("linear", "quadratic", "power", "saturating", "piecewise")
 UNITS = ("cell", "task", "family")
@@ -47,6 +49,7 @@ REFITTED = (
     "horizon_hazard:shape=agent",
     "horizon_task:slopes=common",
     "horizon_task",
+    "horizon_task:families=effect",
 )
 AGENT_FOLDS = 8
 SHORT = {"chains": 2, "draws": 500}  # of the fits of folds

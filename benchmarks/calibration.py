@@ -1,10 +1,11 @@
-"""Simulation-based calibration of the horizon models, with the options that a fit may have.
+"""Simulation-based calibration of horizon models and models of dependence, with their options.
 
-python benchmarks/horizon_calibration.py [MODEL ...] [--replications 100]
+python benchmarks/calibration.py [MODEL ...] [--replications 100]
 
 Six agents, eight tasks in four families, four attempts a cell; human times are means, estimates and
-timed attempts, drawn anew in each replication where a model has an error of them. Writes
-benchmarks/horizon_calibration.json and the table between the markers in docs/checks.md.
+timed attempts, drawn anew in each replication where a model has an error of them; every second task
+may load on a second dimension where a table says so. Writes
+benchmarks/calibration.json and the table between the markers in docs/checks.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pages import put
 import measurebayes as mb
 
 HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "horizon_calibration.json", HERE.parent / "docs" / "checks.md"
+RESULTS, PAGE = HERE / "calibration.json", HERE.parent / "docs" / "checks.md"
 MODELS = (
     "horizon_task",
     "horizon_eiv:slopes=common",
@@ -31,11 +32,21 @@ MODELS = (
     "horizon_eiv",
     "horizon_task:discrimination=task,families=effect",
     "horizon_eiv:tasks=none,lengths=family",
+    "horizon_eiv:tasks=family",
+    "horizon_eiv:tasks=family,lengths=flat",
     "horizon_trend:shape=quadratic",
     "horizon_trend:shape=power",
     "horizon_trend:shape=saturating",
     "horizon_trend:shape=piecewise",
     "horizon_trend:times=latent,slopes=common",
+    "testlet",
+    "testlet:discrimination=task",
+    "bifactor",
+    "three_pl",
+    "three_pl:guessing=task",
+    "three_pl:guessing=none,discrimination=signed",
+    "mirt",
+    "mirt:loadings=allowed",
 )
 
 
@@ -58,6 +69,7 @@ def design() -> xr.Dataset:
     )
     timed = np.repeat([1, 3, 5], 3)
     return mb.load(frame).assign(
+        allowed_loading=(("task", "dimension"), np.column_stack([np.ones(8), np.arange(8) % 2])),
         timing_task_index=("timing", timed),
         timing_minutes=("timing", 2.0 ** (timed + 0.5)),
         timing_success=("timing", np.ones(timed.size, dtype=np.int64)),
@@ -99,7 +111,7 @@ def main() -> None:
         found[model] = measure(model, given.replications)
         print(model, found[model], flush=True)
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    put(PAGE, "horizon calibration", table(found))
+    put(PAGE, "calibration", table(found))
 
 
 if __name__ == "__main__":
