@@ -76,15 +76,15 @@ def _recentred(
     """Choose the centring weights anew, and move the points to the new coordinates."""
     split, before = engine.split, arguments["coordinates"]
     named = engine.constrain(points, arguments)
+    variances = []
     with jax.enable_x64(True):
         sites = jax.vmap(split.sites)(points)
-    hyper = frozenset(sites) - {f"{name}_free" for name in before}
-    variances = [
-        split.conditional_variances(engine.hessian(point, arguments), hyper) for point in points
-    ]
-    own = {name: np.stack([v[f"{name}_free"] for v in variances]) for name in before}
-    # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
-    chosen, moved = recentred(before, {**named, **sites}, own)
-    with jax.enable_x64(True):
+        hyper = frozenset(sites) - {f"{name}_free" for name in before}
+        for point in points:
+            hessian = engine.hessian(point, arguments)
+            variances.append(split.conditional_variances(hessian, hyper))
+        own = {name: np.stack([v[f"{name}_free"] for v in variances]) for name in before}
+        # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
+        chosen, moved = recentred(before, {**named, **sites}, own)
         flat = np.asarray(jax.vmap(split.joined)({**sites, **moved}))
     return {**arguments, "coordinates": chosen}, flat
