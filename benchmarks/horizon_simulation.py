@@ -1,10 +1,12 @@
 """Horizons from human times with error: the simulation of a published lecture.
 
-python benchmarks/horizon_simulation.py [--replications 200] [--arms naive simex] [--longest 16]
+python benchmarks/horizon_simulation.py [--replications 40] [--arms naive simex] [--longest 16]
     [--error-sd 1] [--seed 1] [-o FILE.json]
 
 230 tasks in 80 families, minutes log-uniform from 2 seconds to 16 hours; 18 agents whose horizon
-doubles every 7 months; times observed with error. Writes one row a replication and arm.
+doubles every 7 months; times observed with error. Writes one row a replication and arm, to
+benchmarks/horizon_simulation.json if no other file is named, and goes on with what is there; the
+table between the markers in docs/horizons.md is made of that file.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pages import put
 
 import measurebayes as mb
 from measurebayes.checks import converged
 from measurebayes.data.build import build_dataset
 
 HERE = Path(__file__).resolve().parent
+RESULTS, PAGE = HERE / "horizon_simulation.json", HERE.parent / "docs" / "horizons.md"
 AGENTS, TASKS, FAMILIES = 18, 230, 80
 SHORTEST_MINUTES = 2.0 / 60.0
 HOURS = (4, 12)  # true horizons that are looked at; an agent has each of them exactly
@@ -170,6 +174,7 @@ ARMS: dict[str, Callable[[Lecture], pd.DataFrame]] = {
 }
 
 
+LABELS = {"naive": "regressions, times as exact", "simex": "SIMEX, error SD known"}
 EXTRAS = ("timing_sd", "converged")  # of a fit
 
 
@@ -215,9 +220,30 @@ def summary(rows: list[dict[str, float | int | str]]) -> pd.DataFrame:
     return pd.DataFrame(parts).T.rename_axis("arm")
 
 
-def earlier(output: Path | None, settings: dict) -> list[dict[str, float | int | str]]:
+def table(rows: list[dict[str, float | int | str]]) -> str:
+    """Return a Markdown table of the adjusted ratios, 80/50 ratios and coverages."""
+    found = summary(rows)
+    lines = [
+        "| | replications | 4 h: estimated over true | covered | 12 h: estimated over true "
+        "| covered | 80/50 ratio at 12 h |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for arm in (name for name in ARMS if name in found.index):
+        x = found.loc[arm]
+        cells = [f"{x['replications']:.0f}"]
+        for hours in HOURS:
+            error = x[f"{hours} h, adjusted"] * x[f"{hours} h, its relative SE"]
+            cells.append(f"{x[f'{hours} h, adjusted']:.2f} (SE {error:.2f})")
+            covered = x.get(f"{hours} h, covered", np.nan)
+            cells.append("" if np.isnan(covered) else f"{100.0 * covered:.0f} %")
+        cells.append(f"{x['12 h, 80/50']:.2f}")
+        lines.append(f"| {LABELS.get(arm, f'`{arm}`')} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def earlier(output: Path, settings: dict) -> list[dict[str, float | int | str]]:
     """Rows of an earlier run with the same settings, which is gone on with."""
-    if output is None or not output.exists():
+    if not output.exists():
         return []
     found = json.loads(output.read_text(encoding="utf-8"))
     if found["settings"] != settings:
@@ -227,27 +253,29 @@ def earlier(output: Path | None, settings: dict) -> list[dict[str, float | int |
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--longest", type=float, default=16.0, help="longest task, hours")
     parser.add_argument("--error-sd", type=float, default=1.0, help="of log2 minutes")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, help="JSON with a row a replication and arm")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="JSON of the rows")
     given = parser.parse_args()
-    settings = {k: v for k, v in vars(given).items() if k not in ("output", "replications")}
+    settings = {"longest": given.longest, "error_sd": given.error_sd, "seed": given.seed}
     rows = earlier(given.output, settings)
-    done = {int(one["replication"]) for one in rows}
+    done = {(one["replication"], one["arm"]) for one in rows}
     for replication in range(given.replications):
-        if replication in done:
+        missing = [arm for arm in given.arms if (replication, arm) not in done]
+        if not missing:
             continue
         lecture = simulate_lecture(
             given.seed + replication, error_sd=given.error_sd, longest_hours=given.longest
         )
-        rows += [row(lecture, arm, replication) for arm in given.arms]
-        if given.output:  # after each, so that a run can be stopped and gone on with
-            text = json.dumps({"settings": settings, "rows": rows}, indent=1)
-            given.output.write_text(text + "\n", encoding="utf-8")
+        rows += [row(lecture, arm, replication) for arm in missing]
+        text = json.dumps({"settings": settings, "rows": rows}, indent=1)
+        given.output.write_text(text + "\n", encoding="utf-8")  # a run can be stopped any time
     print(summary(rows).T.round(3).to_string())
+    if given.output == RESULTS:
+        put(PAGE, "simulation", table(rows))
 
 
 if __name__ == "__main__":

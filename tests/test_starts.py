@@ -62,14 +62,16 @@ def test_a_search_that_leaves_the_finite_part_comes_back(rng):
 
 
 @pytest.mark.slow
-def test_chains_do_not_begin_where_one_scale_explains_everything():
+def test_chains_do_not_begin_where_one_scale_explains_everything(monkeypatch):
     """The first suite of the simulated lecture.
 
     From starts anywhere, all chains ended at tasks that are equally long and people whose times
     say nothing (length_sd 0, timing_sd 4), which is a trap with next to no mass.
     """
-    path = Path(__file__).parents[1] / "benchmarks" / "horizon_simulation.py"
-    simulate_lecture = runpy.run_path(str(path))["simulate_lecture"]
+    folder = Path(__file__).parents[1] / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
+    script = runpy.run_path(str(folder / "horizon_simulation.py"))
+    simulate_lecture = script["simulate_lecture"]
     lecture = simulate_lecture(1, error_sd=1.0)
     settings = {"seed": 1, "chains": 4, "draws": 50, "tune": 150, "progress": False}
     fit = mb.fit("horizon_eiv", lecture.runs, **settings)
