@@ -43,6 +43,7 @@ COMMANDS = {
         "concat",
         "formats",
         "score",
+        "crossval",
         "calibrate",
         "report",
         "cite",

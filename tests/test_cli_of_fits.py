@@ -122,7 +122,7 @@ def test_weights_by_refits_are_those_of_crossval(files, tmp_path, monkeypatch):
         table = pd.DataFrame({"weight": [0.75, 0.25], "unconverged": [0, 2]}, list(models))
         return table.rename_axis("model")
 
-    monkeypatch.setattr("measurebayes.compare.crossval.crossval", crossval)
+    monkeypatch.setattr(mb, "crossval", crossval)
     other = tmp_path / "again.nc"
     mb.save(fit, other)
     found = run("trend", path, other, "--weights", "crossval", "--json")

@@ -40,7 +40,7 @@ def test_the_section_says_what_goes_together(fit):
 
 def test_a_fit_that_can_not_be_replicated_has_a_sentence(fit):
     broken = fit.copy()
-    broken.attrs = fit.attrs | {"model": "nowhere"}
+    broken.attrs = fit.attrs | {"model": "nowhere", "model_source": "# gone"}
     item = dependence_context({"x": broken})["items"][0]
     assert item["problem"]
 
