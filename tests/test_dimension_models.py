@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.special import expit, logit
+from scipy.special import expit
 
 import measurebayes as mb
 from measurebayes.backends.evaluate import cell_logits
 from measurebayes.backends.simulate import prior_draw
 from measurebayes.checks.contract import invented_data
-from measurebayes.checks.convergence import convergence, failures
+from measurebayes.checks.convergence import convergence
 from measurebayes.inference.rotation import procrustes
 from measurebayes.program.registry import get_model
 
@@ -127,3 +127,57 @@ def test_a_table_of_allowed_loadings_that_is_none_is_refused(table):
         data = data.assign(allowed_loading=table)
     with pytest.raises(mb.ModelError, match="allowed_loading"):
         mb.describe("mirt", data, loadings="allowed")
+
+
+# -- truths that must be recovered, and published numbers ----------------------------------------
+
+
+def table_of(solved, attempts, **columns):
+    """Return data of a full table (agent, task) of successes."""
+    agent, task = (x.ravel() for x in np.indices(solved.shape))
+    frame = {
+        "agent": [f"agent {i:02d}" for i in agent],
+        "task": [f"task {j:03d}" for j in task],
+        "attempts": attempts,
+        "successes": solved.ravel(),
+    }
+    return mb.load(pd.DataFrame(frame | {n: np.asarray(x)[task] for n, x in columns.items()}))
+
+
+def congruence(found, true):
+    """Tucker's coefficient of each column."""
+    return np.sum(found * true, axis=0) / np.sqrt(
+        np.sum(found**2, axis=0) * np.sum(true**2, axis=0)
+    )
+
+
+@pytest.mark.slow
+def test_two_dimensions_are_recovered_up_to_a_rotation(rng):
+    agents, tasks, attempts = 40, 60, 6
+    trait = rng.normal(size=(agents, 2))
+    loading = np.column_stack([rng.normal(1.5, 0.5, tasks), rng.normal(0.0, 0.9, tasks)])
+    eta = trait @ loading.T + rng.normal(0.5, 1.5, tasks)
+    runs = table_of(rng.binomial(attempts, expit(eta)), attempts)
+    fit = mb.fit("mirt", runs, seed=1, draws=700, progress=False)
+    rows = {row.name: row for row in convergence(fit)}
+    assert rows["rhat"].passed, rows["rhat"]
+    assert rows["divergences"].passed, rows["divergences"]
+    mean = fit["posterior"]["loading"].mean(("chain", "draw")).values
+    found = mean @ procrustes(mean, loading)
+    assert np.all(congruence(found, loading) > 0.95)
+    # a third dimension that is not there is switched off
+    assert np.all(np.sum(mean**2, axis=0) > 5.0)
+
+
+@pytest.mark.slow
+def test_a_wrong_key_shows_where_slopes_may_be_negative(rng):
+    agents, tasks = 40, 25
+    ability, difficulty = rng.normal(0.0, 1.5, agents), rng.normal(0.0, 1.0, tasks)
+    eta = ability[:, None] - difficulty
+    eta[:, 3] *= -1.0  # the key of task 3 is wrong
+    runs = table_of(rng.binomial(2, expit(eta)), 2)
+    settings = {"seed": 1, "chains": 2, "draws": 500, "progress": False}
+    fit = mb.fit("three_pl", runs, guessing="none", discrimination="signed", **settings)
+    negative = (fit["posterior"]["discrimination"] < 0.0).mean(("chain", "draw")).values
+    assert negative[3] > 0.99
+    assert np.delete(negative, 3).max() < 0.5
