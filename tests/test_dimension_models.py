@@ -158,7 +158,7 @@ def test_two_dimensions_are_recovered_up_to_a_rotation(rng):
     loading = np.column_stack([rng.normal(1.5, 0.5, tasks), rng.normal(0.0, 0.9, tasks)])
     eta = trait @ loading.T + rng.normal(0.5, 1.5, tasks)
     runs = table_of(rng.binomial(attempts, expit(eta)), attempts)
-    fit = mb.fit("mirt", runs, seed=1, draws=700, progress=False)
+    fit = mb.fit("mirt", runs, seed=1, draws=1200, progress=False)
     rows = {row.name: row for row in convergence(fit)}
     assert rows["rhat"].passed, rows["rhat"]
     assert rows["divergences"].passed, rows["divergences"]

@@ -78,7 +78,7 @@ class SimulateProgram(Program):
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Draw a latent variable."""
         shape = self.size(dims)
-        value = Labelled(_DRAW[family](self.rng, shape, *parameters), dims, name)
+        value = Labelled(DRAW[family](self.rng, shape, *parameters), dims, name)
         self.values[name] = value
         return value
 
@@ -112,7 +112,7 @@ def _zero_sum(rng: np.random.Generator, shape: tuple[int, ...], scale: Any) -> n
     return free - free.mean()
 
 
-_DRAW: dict[str, Any] = {
+DRAW: dict[str, Any] = {
     "normal": lambda rng, shape, mean, sd: rng.normal(mean, sd, size=shape),
     "zero_sum_normal": _zero_sum,
     "half_normal": lambda rng, shape, scale: np.abs(rng.normal(0.0, scale, size=shape)),

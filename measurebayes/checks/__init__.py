@@ -37,13 +37,15 @@ def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
         `fit` is no fit, or its model is not here.
     """
     from measurebayes.checks.convergence import convergence
+    from measurebayes.checks.new_tasks import new_tasks
     from measurebayes.checks.predictive import predictive
     from measurebayes.checks.rows import table
     from measurebayes.checks.uninformative import uninformative_rows
     from measurebayes.inference.results import model_of
 
     model_of(fit)  # says in words when `fit` is no fit
-    return table([*convergence(fit), *predictive(fit, **options), *uninformative_rows(fit)])
+    rows = [*convergence(fit), *predictive(fit, **options), *new_tasks(fit)]
+    return table([*rows, *uninformative_rows(fit)])
 
 
 def converged(fit: xr.DataTree) -> bool:

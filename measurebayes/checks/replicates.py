@@ -36,7 +36,28 @@ def posterior_replicates(
     from measurebayes.inference.results import model_of
 
     model, data = model_of(fit), fit["data"].to_dataset()
-    posterior = fit["posterior"].to_dataset()
+    for values, rng in chosen_draws(fit, replicates, budget):
+        logits = evaluate.cell_logits(model, data, values).transpose("replicate", "cell")
+        probability = expit(logits.values)
+        yield probability, rng.binomial(data["attempts"].values, probability)
+
+
+def chosen_draws(
+    fit: xr.DataTree, replicates: int, budget: int = BUDGET
+) -> Iterator[tuple[dict[str, xr.DataArray], np.random.Generator]]:
+    """Draws of a posterior at random, a block at a time, and the source of chance beside them.
+
+    Parameters
+    ----------
+    fit, replicates, budget
+        As for `posterior_replicates`.
+
+    Yields
+    ------
+    tuple
+        Variables of the posterior, their draws along ``replicate``; and the generator.
+    """
+    posterior, cells = fit["posterior"].to_dataset(), fit["data"].sizes["cell"]
     rng = np.random.default_rng([int(fit.attrs.get("seed", 0)), _STREAM])
     draws, available = posterior.sizes["draw"], posterior.sizes["chain"] * posterior.sizes["draw"]
     chosen = np.concatenate(
@@ -45,14 +66,11 @@ def posterior_replicates(
             for start in range(0, replicates, available)
         ]
     )
-    step = max(1, budget // (8 * 6 * data.sizes["cell"]))  # about six arrays live at once
+    step = max(1, budget // (8 * 6 * cells))  # about six arrays live at once
     for start in range(0, replicates, step):
         at = chosen[start : start + step]
         values = posterior.isel(
             chain=xr.DataArray(at // draws, dims="replicate"),
             draw=xr.DataArray(at % draws, dims="replicate"),
         ).drop_vars(("chain", "draw"), errors="ignore")
-        named = {str(name): values[name] for name in values.data_vars}
-        logits = evaluate.cell_logits(model, data, named).transpose("replicate", "cell")
-        probability = expit(logits.values)
-        yield probability, rng.binomial(data["attempts"].values, probability)
+        yield {str(name): values[name] for name in values.data_vars}, rng
