@@ -73,15 +73,31 @@ def test_pairs_in_json(files):
         (15, "15 min"),
         (192, "3.2 h"),
         (2820, "47 h"),
-        (1440 * 12, "12 days"),
-        (1440 * 2.5, "2.5 days"),
+        (1440 * 12, "288 h"),
+        (10080, "168 h"),
         (np.inf, "infinite"),
         (0.0, "0"),
-        (1440e9, "1e+09 days"),
+        (1440e9, "2e+10 h"),
     ],
 )
 def test_times_in_words(minutes, words):
     assert work_time(minutes) == words
+
+
+@pytest.mark.parametrize(
+    ("minutes", "like", "words"),
+    [
+        (1.0, 1.3, "1 min"),  # 60 s beside minutes
+        (59.0, 70.0, "0.98 h"),
+        (75.0, 30.0, "75 min"),
+        (0.02, 1.3, "1.2 s"),  # 0.02 min would be hard to read
+        (1e6, 30.0, "16,667 h"),
+        (np.inf, 30.0, "infinite"),
+        (75.0, np.inf, "1.2 h"),
+    ],
+)
+def test_ends_of_an_interval_have_the_unit_of_the_median(minutes, like, words):
+    assert work_time(minutes, like) == words
 
 
 def test_what_is_no_fit_is_refused_with_both_ways():

@@ -232,6 +232,13 @@ def test_marks_of_time_are_few_apart_and_inside(low, high):
     assert len({text for _, text in marks}) == len(marks) or high - low < 1
 
 
+def test_long_times_are_marked_in_hours():
+    marks = dict(time_marks(np.log2(400), np.log2(10_000), most=5))
+    assert set(marks.values()) == {"8 h", "40 h", "80 h", "160 h"}
+    hours = [(2.0**at / 60, text) for at, text in time_marks(np.log2(4700), np.log2(2e6))]
+    assert all(text == f"{round(number):,} h" for number, text in hours)
+
+
 @pytest.mark.parametrize(
     ("log2_minutes", "words"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,12 +209,15 @@ def readable(rows: pd.DataFrame, level: float) -> pd.DataFrame:
     """Return rows of a table of horizons in words: times, an interval, a mark."""
     import pandas as pd
 
-    low, high = rows["low"].map(work_time), rows["high"].map(work_time)
+    ends = [
+        f"{work_time(low, middle)} to {work_time(high, middle)}"
+        for low, middle, high in zip(rows["low"], rows["median"], rows["high"], strict=True)
+    ]
     return pd.DataFrame(
         {
             "agent": rows["agent"],
             "horizon": rows["median"].map(work_time),
-            f"{100 * level:g} %": low + " to " + high,
+            f"{100 * level:g} %": ends,
             "P(none finite)": rows["not_finite"],
             "P(beyond longest)": rows["beyond"],
             "": rows["extrapolated"].map({True: "extrapolated", False: ""}),
@@ -223,22 +225,11 @@ def readable(rows: pd.DataFrame, level: float) -> pd.DataFrame:
     )
 
 
-def work_time(minutes: float) -> str:
-    """Write a time as people do: 4 s, 15 min, 3.2 h, 12 days of 24 hours, infinite."""
-    from measurebayes.report.text import duration
+def work_time(minutes: float, like: float | None = None) -> str:
+    """Write a time as people do: 4 s, 15 min, 3.2 h, 288 h, infinite; in the unit of another."""
+    from measurebayes.report.text import horizon_time
 
-    if minutes in (0.0, math.inf):
-        return "0" if minutes == 0.0 else "infinite"
-    days = minutes / 1440
-    if days < 2:
-        return duration(minutes).replace("\u202f", " ")
-    return (
-        f"{days:.1f} days"
-        if days < 10
-        else f"{days:,.0f} days"
-        if days < 1e6
-        else f"{days:.0e} days"
-    )
+    return horizon_time(minutes, like).replace("\u202f", " ")
 
 
 def changes_of_order(

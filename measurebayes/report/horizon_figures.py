@@ -34,9 +34,9 @@ def plot_horizons(
 ) -> Any:
     """Draw every agent's time horizons with 50 % and 95 % intervals, longest first.
 
-    The axis is logarithmic, in human working time: a week has 40 hours, a year 2000. The
-    region beyond the longest task is shaded: horizons there are extrapolations. Ends of intervals
-    far outside, and infinite ones, are cut at the edge.
+    The axis is logarithmic, in human working time. The region beyond the longest task is shaded:
+    horizons there are extrapolations. Ends of intervals far outside, and infinite ones, are cut at
+    the edge.
 
     Parameters
     ----------

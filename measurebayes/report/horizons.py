@@ -17,7 +17,7 @@ from measurebayes.estimands.horizons import horizon_table, horizons
 from measurebayes.estimands.length import length_share
 from measurebayes.estimands.trend import trend_table
 from measurebayes.report.summary import data_of, json_attribute, posterior_of
-from measurebayes.report.text import UNKNOWN, duration, interval, number, share, shown
+from measurebayes.report.text import UNKNOWN, duration, horizon_time, interval, number, share, shown
 
 LEVEL = 0.95  # of intervals, as on the rest of the page
 MOST_ROWS = 2000  # of a table on the page
@@ -87,7 +87,7 @@ def _has_task_effects(fit: xr.DataTree) -> bool:
 def _lead(table: pd.DataFrame, longest: float) -> str:
     best = table.sort_values("median", ascending=False).iloc[0]
     words = (
-        f"{shown(best['agent'])} has the longest 50\u202f% horizon, {_time(best['median'])} "
+        f"{shown(best['agent'])} has the longest 50\u202f% horizon, {horizon_time(best['median'])} "
         f"(95\u202f% interval {_times(best)})"
     )
     if best["extrapolated"]:
@@ -240,14 +240,8 @@ def _trend_words(fit: xr.DataTree) -> str:
     )
 
 
-def _time(minutes: float) -> str:
-    if minutes in (0.0, np.inf):
-        return "0" if minutes == 0.0 else "infinite"
-    return duration(minutes)
-
-
 def _times(row: Any) -> str:
-    return f"{_time(row['low'])} to {_time(row['high'])}"
+    return " to ".join(horizon_time(row[end], row["median"]) for end in ("low", "high"))
 
 
 def _chance(value: float) -> str:
@@ -263,7 +257,7 @@ def _rows(tables: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     for at in first.sort_values("median", ascending=False, kind="stable").index[:MOST_ROWS]:
         cells = []
         for table in tables.values():
-            cells += [_time(table.loc[at, "median"]), _times(table.loc[at])]
+            cells += [horizon_time(table.loc[at, "median"]), _times(table.loc[at])]
         found.append(
             {
                 "name": first.loc[at, "agent"],

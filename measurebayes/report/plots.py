@@ -45,12 +45,12 @@ def plot_abilities(fit: xr.DataTree) -> Any:
     return draw_intervals(table, "Ability (logits)", ("ablest", "least able"), "agents")
 
 
-# In minutes of work, the marks that say most first.
+# In minutes of work, the marks that say most first: a day's 8 hours, a week's 40.
 TIME_MARKS = (
-    {1 / 60: "1 s", 1: "1 min", 60: "1 h", 480: "8 h", 2400: "1 week", 120_000: "1 year"},
-    {1 / 6: "10 s", 10: "10 min", 10_000: "1 month", 1 / 60_000: "1 ms", 1_200_000: "10 years"},
+    {1 / 60: "1 s", 1: "1 min", 60: "1 h", 480: "8 h", 2400: "40 h", 120_000: "2,000 h"},
+    {1 / 6: "10 s", 10: "10 min", 9600: "160 h", 1 / 60_000: "1 ms", 1_200_000: "20,000 h"},
     {m / 60: f"{m} s" for m in (2, 5, 20, 30)} | {m: f"{m} min" for m in (2, 5, 20, 30)},
-    {60 * h: f"{h} h" for h in (2, 4)} | {4800: "2 weeks"},
+    {60 * h: f"{h} h" for h in (2, 4)} | {4800: "80 h"},
 )
 
 

@@ -186,11 +186,23 @@ def share(value: Any) -> str:
     return f"{value * 100:.0f}\u202f%"
 
 
-def duration(minutes: Any) -> str:
-    """Format a duration given in minutes: ``4 s``, ``2.5 min``, ``16 h``, ``2e+07 h``."""
+TIME_UNITS = {"s": 1 / 60, "min": 1.0, "h": 60.0}  # none longer: is a day of 8 hours or of 24?
+
+
+def duration(minutes: Any, like: Any = None) -> str:
+    """Format a duration given in minutes: ``4 s``, ``2.5 min``, ``16 h``, ``2e+07 h``.
+
+    `like` is another duration in minutes whose unit is taken, so that a row has one unit, unless
+    the number would be hard to read: under 0.1, or 1000 and more.
+    """
     if minutes is None or not math.isfinite(float(minutes)):
         return UNKNOWN
     minutes = float(minutes)
+    if like is not None and 0.001 <= like < math.inf:
+        unit = "s" if like < 1 else "min" if like < 60 else "h"
+        value = minutes / TIME_UNITS[unit]
+        if 0.1 <= value < 1000:
+            return f"{_two_digits(value) if value >= 1 else format(value, '.2g')}\u202f{unit}"
     if minutes < 0.001:
         return f"{minutes * 60:.1g}\u202fs"
     if minutes < 1:
@@ -199,6 +211,13 @@ def duration(minutes: Any) -> str:
         return f"{_two_digits(minutes)}\u202fmin"
     hours = minutes / 60
     return f"{_two_digits(hours) if hours < 1e6 else format(hours, '.0e')}\u202fh"
+
+
+def horizon_time(minutes: Any, like: Any = None) -> str:
+    """Format a horizon in minutes as `duration` does; it may be 0 or infinite."""
+    if minutes in (0.0, math.inf):
+        return "0" if minutes == 0.0 else "infinite"
+    return duration(minutes, like)
 
 
 def is_time(variable: str) -> bool:
