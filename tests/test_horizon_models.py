@@ -14,7 +14,8 @@ from measurebayes.backends.evaluate import cell_logits
 from measurebayes.backends.numpyro import sampler_model
 from measurebayes.backends.simulate import SimulateProgram, prior_data, prior_draw
 from measurebayes.checks.contract import invented_data
-from measurebayes.program.human_times import human_times, with_times
+from measurebayes.inference.fitting import warn_of_windows
+from measurebayes.program.human_times import human_times, piled_up, with_times
 from measurebayes.program.registry import get_model
 
 MEASURED = [
@@ -274,3 +275,22 @@ def test_horizon_trend_finds_the_doubling_time_of_the_counts(metr):
     assert low < 4.3 * 30.44 < high  # metr-stats, which gives 3.7 to 5.1 months
     assert 3.0 < low / 30.44 < 4.4
     assert 4.4 < high / 30.44 < 6.0
+
+
+def test_attempts_that_pile_up_at_one_time_are_named():
+    data = invented_data()
+    timed = np.repeat([0, 1, 2, 3], [4, 4, 3, 2])
+    minutes = np.array([480, 479, 481, 90, 1, 2, 4, 8, 15.0, 15.1, 30, 60, 60])
+    data = data.drop_dims("timing").assign(
+        timing_task_index=("timing", timed),
+        timing_minutes=("timing", minutes),
+        timing_success=("timing", np.arange(timed.size) % 2),
+        minutes_kind=("task", np.full(data.sizes["task"], "baseline")),
+    )
+    assert piled_up(data) == ["task 0"]
+    with pytest.warns(UserWarning, match="timed attempts at 1 task pile up at one time: 'task 0'"):
+        warn_of_windows(get_model("horizon_eiv"), data)
+    window = np.where(np.arange(data.sizes["task"]) == 0, "window", "baseline")
+    warn_of_windows(get_model("horizon_eiv"), data.assign(minutes_kind=("task", window)))
+    warn_of_windows(get_model("horizon_task"), data)  # has no use for timed attempts
+    assert piled_up(data.drop_dims("timing")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -13,10 +14,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.simulate import variables
 from measurebayes.data import check_connected, fingerprint, validate_for_fit
-from measurebayes.errors import CheckpointError, InputError
+from measurebayes.errors import CheckpointError, InputError, listed
 from measurebayes.inference.checkpoint import Checkpoint
 from measurebayes.inference.results import assemble, labelled_draws
+from measurebayes.program.human_times import piled_up
+from measurebayes.program.program import LENGTH
 from measurebayes.program.registry import ModelFile, get_model
 
 BACKENDS = ("numpyro", "pymc")
@@ -105,6 +109,7 @@ def fit(
     model = replace(model, priors=numbers)
     validate_for_fit(runs)
     check_scale(model, runs, unconnected)
+    warn_of_windows(model, runs)
     settings = _settings(backend, method, draws, tune, chains, seed)
     attrs = {**settings, "priors": json.dumps(numbers)}
     if backend == "pymc":
@@ -142,6 +147,27 @@ def check_scale(model: ModelFile, runs: xr.Dataset, unconnected: str = "error") 
         )
     if unconnected == "error" and not _OF_MINUTES.search(model.source):
         check_connected(runs)
+
+
+def warn_of_windows(model: ModelFile, runs: xr.Dataset) -> None:
+    """Warn where a model would take attempts in a window of fixed length for times to completion.
+
+    Warns
+    -----
+    UserWarning
+        Naming the tasks.
+    """
+    if "timing_minutes" not in runs or LENGTH not in {v.name for v in variables(model, runs)}:
+        return
+    if tasks := piled_up(runs):
+        warnings.warn(
+            f"timed attempts at {len(tasks)} task{'s' * (len(tasks) > 1)} pile up at one time: "
+            f"{listed(tasks)}. If they "
+            "ran in a window of fixed length, they are no times to completion: give these tasks "
+            "minutes_kind 'window' (docs/horizons.md, Traps)",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _settings(

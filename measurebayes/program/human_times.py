@@ -26,6 +26,7 @@ import xarray as xr
 
 KINDS = ("timed", "recorded", "estimated", "failed")
 ESTIMATE, WINDOW = "estimate", "window"
+SAME = 0.02  # share of a time
 BASELINES = "baselines"  # variable on task: number of timed attempts that its minutes average
 
 
@@ -105,6 +106,29 @@ def _rows(data: xr.Dataset, minutes: np.ndarray, kind: np.ndarray) -> tuple[np.n
     usable = (kind[task] != WINDOW) & ~repeats
     solved = data["timing_success"].values == 1
     return tuple(np.flatnonzero(x) for x in (usable & solved, usable & ~solved, repeats))
+
+
+def piled_up(data: xr.Dataset) -> list[str]:
+    """Return tasks whose timed attempts end at one time, as in a window of fixed length.
+
+    At least three of a task's attempts, and half of them, took the same time within a share of
+    `SAME`.
+
+    Parameters
+    ----------
+    data
+        Dataset of the schema.
+    """
+    records = human_times(data)
+    task = np.concatenate([records[kind].task for kind in ("timed", "failed")])
+    log2_minutes = np.concatenate([records[kind].log2_minutes for kind in ("timed", "failed")])
+    found = []
+    for one in np.unique(task):
+        taken = log2_minutes[task == one]
+        alike = np.abs(taken[:, None] - taken) <= np.log2(1.0 + SAME)
+        if alike.sum(axis=0).max() >= max(3, taken.size / 2):
+            found.append(str(data["task"].values[one]))
+    return found
 
 
 def with_times(data: xr.Dataset, drawn: Mapping[str, np.ndarray]) -> xr.Dataset:
