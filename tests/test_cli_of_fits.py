@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 from fake_horizons import horizon_fit
 
@@ -48,14 +49,47 @@ def test_people_read_times_and_marks(files):
     found = run("horizons", path, files["trend"][0], "--success", 0.5, "--inversions")
     assert found.exit_code == 2
     assert "--success 0.5 0.8" in found.stderr
-    lines = run("horizons", path, "--inversions").stdout.splitlines()
+    lines = run("horizons", path).stdout.splitlines()
     assert lines[0] == "task: 50 % horizon, typical task; the longest task takes 16 h"
     assert lines[2].startswith("newest")
     assert lines[2].endswith("extrapolated")
     assert " h  " in lines[2]
     assert lines[5].startswith("old")
     assert not lines[5].endswith("extrapolated")
-    assert any(line.startswith("Pairs of agents whose order changes") for line in lines)
+
+
+def test_inversions_are_printed_alone_and_say_of_what(files, tmp_path):
+    path, fit = files["task"]
+    csv = tmp_path / "pairs.csv"
+    found = run("horizons", path, "--inversions", "--kind", "marginal", "-o", csv)
+    assert found.stdout.startswith(
+        "Pairs of agents whose order changes between the 50 % and 80 % horizons of a marginal task"
+    )
+    assert "longest task takes" not in found.stdout
+    expected = mb.inversions(fit, kind="marginal")
+    pd.testing.assert_frame_equal(pd.read_csv(csv).drop(columns="fit"), expected)
+
+
+def test_fits_that_have_not_converged_are_warned_of(files, tmp_path):
+    """Chains at different values, and long ones at the same."""
+    fit = horizon_fit("horizon_trend", draws=500, tasks=4)
+    mb.save(fit, tmp_path / "good.nc")
+    assert "converged" not in run("trend", tmp_path / "good.nc").stderr
+    apart = xr.DataArray([0.0, 3.0], dims="chain")
+    fit["posterior"] = xr.DataTree(
+        fit["posterior"].to_dataset().assign(rate=lambda p: p["rate"] + apart)
+    )
+    mb.save(fit, tmp_path / "bad.nc")
+    for words in (
+        ["horizons"],
+        ["trend"],
+        ["plan", "--hours", 24, "--added", 0, "--replications", 2],
+    ):
+        found = run(words[0], tmp_path / "bad.nc", *words[1:])
+        assert found.exit_code == 0, found.output
+        assert "warning: 'bad' has not converged (rhat, " in found.stderr
+        assert found.stderr.count("has not converged") == 1
+        assert "warning" not in found.stdout
 
 
 def test_pairs_in_json(files):
@@ -117,7 +151,11 @@ def test_trend_is_that_of_python(files):
     assert row["doubling_days"] == pytest.approx(expected["doubling_days"])
     assert row["crosses_480"] == str(expected["crosses_480"].date())
     assert row["crosses_1e+15_high"] is None
+    assert (row["acceleration"], row["acceleration_low"], row["p_accelerates"]) == (0.0, 0.0, None)
+    spread = fit["posterior"]["log2_horizon_sd"].values
+    assert row["scatter"] == pytest.approx(np.median(spread))
     text = run("trend", path, "--crosses", 480).stdout
+    assert "average agent on the trend" in text.splitlines()[0]
     assert f"{expected['doubling_days']:.0f} days" in text
     assert "reaches 8 h" in text
 

@@ -19,7 +19,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv
-from measurebayes.cli.results import open_fits
+from measurebayes.cli.results import open_fits, warn_unconverged
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ classical_options = all_of(
 @click.option(
     "--inversions",
     is_flag=True,
-    help="Pairs of agents whose order changes between two success rates; of fits with their "
-    "probability.",
+    help="In place of the horizons: pairs of agents whose order changes between two success rates; "
+    "of fits with their probability. JSON has both.",
 )
 @classical_options
 @click.option(
@@ -127,19 +127,21 @@ def horizons(
         table, title = regressions(one_of(targets), reading, **settings)
         pairs = mb.inversions(table, success) if inversions else None
         shown = table if table["note"].any() else table.drop(columns="note")
-        tables = [(title, shown)]
+        tables, curves = [(title, shown)], "by logistic regressions"
     else:
         fits = fits_of(targets)
+        warn_unconverged(fits)
         table, tables = of_fits(fits, success, kind, level)
         pairs = changes_of_order(fits, success, kind) if inversions else None
+        curves = f"of a {kind} task"
     if as_json:
         print_json(table if pairs is None else {"horizons": table, "inversions": pairs})
     else:
-        for title, shown in tables if pairs is None else [*tables, short_list(pairs)]:
+        for title, shown in tables if pairs is None else [short_list(pairs, success, curves)]:
             print_table(shown, title)
             click.echo()
     if output is not None:
-        save_csv(table, output)
+        save_csv(table if pairs is None else pairs, output)
 
 
 def check_two(success: tuple[float, ...]) -> None:
@@ -245,9 +247,12 @@ def changes_of_order(
     return table[["fit", *(column for column in table if column != "fit")]]
 
 
-def short_list(pairs: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+def short_list(
+    pairs: pd.DataFrame, success: tuple[float, ...], curves: str
+) -> tuple[str, pd.DataFrame]:
     """Return a title and the pairs to show: of fits, those whose order may well change."""
-    title = "Pairs of agents whose order changes between the two success rates"
+    rates = " and ".join(f"{100 * rate:g} %" for rate in dict.fromkeys(success))
+    title = f"Pairs of agents whose order changes between the {rates} horizons {curves}"
     if "p_changes" not in pairs:
         return title, pairs
     likely, sure = pairs[pairs["p_changes"] >= 0.1], (pairs["p_changes"] > 0.5).sum()
@@ -286,8 +291,9 @@ def regressions(
             expected="one of them: corrected horizons come without intervals",
             remedy="leave out --bootstrap",
         )
+    doublings = f"{error_sd:g} doubling" + ("" if error_sd == 1 else "s")
     table = mb.simex(load_data(data, reading), error_sd, **shared)
-    return table, f"Horizons in minutes, {kind}; corrected for an error of {error_sd:g} doublings"
+    return table, f"Horizons in minutes, {kind}; corrected for an error of {doublings}"
 
 
 COMMANDS = [horizons]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,14 @@ def open_fits(paths: Sequence[str]) -> dict[str, xr.DataTree]:
             remedy=f"rename one of them, for example to {twice}_2.nc",
         )
     return {name: mb.open(path) for name, path in zip(names, paths, strict=True)}
+
+
+def warn_unconverged(fits: Mapping[str, xr.DataTree]) -> None:
+    """Warn of fits that have not converged, in the words of `measurebayes.compare`."""
+    from measurebayes.compare import unconverged
+
+    for category, text in unconverged(fits):
+        warnings.warn(text, category, stacklevel=2)
 
 
 COMMANDS = [check, compare, score, report, cite]

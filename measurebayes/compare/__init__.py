@@ -115,7 +115,7 @@ def compare(
     table = tabulate(results, unit)
     if refit:
         table["refitted"] = [results[name].attrs["refitted"] for name in table.index]
-    notes = [*_unconverged(fits), *_untrusted(results)]
+    notes = [*unconverged(fits), *_untrusted(results)]
     table.attrs["warnings"] = [text for _, text in notes]
     for category, text in notes:
         warnings.warn(text, category, stacklevel=2)
@@ -189,7 +189,13 @@ def _data_name(fit: xr.DataTree) -> str:
     return f"{fit.attrs.get('data_name') or 'unnamed data'}, {fit['data'].sizes['cell']} cells"
 
 
-def _unconverged(fits: Mapping[str, xr.DataTree]) -> list[tuple[type[Warning], str]]:
+def unconverged(fits: Mapping[str, xr.DataTree]) -> list[tuple[type[Warning], str]]:
+    """Return what is to be warned of, for every fit whose convergence checks fail.
+
+    Parameters
+    ----------
+    fits : mapping of str to xr.DataTree
+    """
     from measurebayes.checks.convergence import convergence, failures
 
     notes: list[tuple[type[Warning], str]] = []
