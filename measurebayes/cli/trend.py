@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,18 @@ from measurebayes.cli.options import (
     output_option,
 )
 from measurebayes.cli.output import print_json, print_table, records, save_csv
-from measurebayes.cli.results import open_fits
+from measurebayes.cli.results import open_fits, warn_unconverged
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+TITLE = (
+    "Trend of 50 % horizons over release dates: rates and dates are those of an average agent on "
+    "the trend; scatter: doublings by which agents lie around it, one standard deviation"
+)
 
 
 @click.command(cls=Command)
@@ -63,8 +70,10 @@ def trend(
     """How horizons grow with release dates: doubling time, acceleration, dates of crossing.
 
     Of fits of horizon_trend, such as its shapes. Doubling times are those at the last release;
-    acceleration is the rate at the last less that at the first release, in doublings a year. Dates
-    that are not reached by 2040 are null in JSON.
+    acceleration is the rate at the last less that at the first release, in doublings a year, of
+    which a straight line has none. Dates are those of an average agent on the trend; an agent may
+    well reach a horizon earlier, as scatter says. Dates that are not reached by 2040 are null in
+    JSON.
     """
     import measurebayes as mb
 
@@ -86,6 +95,8 @@ def trend(
                 expected="fits of horizon_trend",
                 remedy="measurebayes fit horizon_trend DATA -o trend.nc",
             )
+    if weights != "stacking":  # the comparison warns by itself
+        warn_unconverged(opened)
     compared = left_out(opened, weights)
     share = None if compared is None else {str(n): w for n, w in compared["weight"].items()}
     table = mb.trend_table(opened, share, crosses, level)
@@ -98,7 +109,7 @@ def trend(
     if as_json:
         print_json(table)
     else:
-        print_table(readable(table, level), "Trend of 50 % horizons over release dates")
+        print_table(readable(table, level), TITLE)
     if output is not None:
         save_csv(table, output, index=True)
 
@@ -140,9 +151,11 @@ def readable(table: pd.DataFrame, level: float) -> pd.DataFrame:
         words["doubles in"] = days(row["doubling_days"])
         words[f"{100 * level:g} %"] = f"{days(row['doubling_low'])} to {days(row['doubling_high'])}"
         words["P(not rising)"] = row["p_not_rising"]
+        words["scatter"] = row["scatter"]
         # a rounded -0.00 would be taken for a sign
         change = [round(row[f"acceleration{end}"], 2) + 0.0 for end in ("", "_low", "_high")]
-        words["acceleration"] = "{:.2f} ({:.2f} to {:.2f})".format(*change)
+        straight = math.isnan(row["p_accelerates"])
+        words["acceleration"] = "0" if straight else "{:.2f} ({:.2f} to {:.2f})".format(*change)
         words["P(accelerates)"] = row["p_accelerates"]
         for column in row:
             if not column.startswith("crosses_") or column.endswith(("_low", "_high")):

@@ -18,8 +18,9 @@ from measurebayes.errors import InputError, listed
 from measurebayes.estimands.horizons import quantile
 from measurebayes.program.data_verbs import DAYS_A_YEAR, RELEASES
 
+SCATTER = "log2_horizon_sd"  # of agents around the trend
 DAY = np.timedelta64(1, "D")
-STEP_DAYS = 7  # of numerical rates, and of the search for a crossing
+STEP_DAYS = 7  # of numerical rates, and of the grid on which a crossing is looked for
 
 
 def trend_line(fit: xr.DataTree, dates: Any) -> xr.DataArray:
@@ -91,6 +92,8 @@ def acceleration(fit: xr.DataTree) -> xr.DataArray:
     releases = _releases(fit)
     first, last = releases.min() + STEP_DAYS * DAY, releases.max()
     change = yearly_rate(fit, last) - yearly_rate(fit, first)
+    if _is_linear(fit):
+        change = xr.zeros_like(change)  # numerically it is 1e-13 or so, of either sign
     return change.assign_attrs(units="doublings a year")
 
 
@@ -114,13 +117,13 @@ def crossing_dates(
     kind
         "typical" or "marginal", as for `measurebayes.horizons`.
     until
-        Day to look up to, by weeks from the first release.
+        Day to look up to.
 
     Returns
     -------
     xarray.DataArray
-        Days (datetime64), dims (chain, draw); NaT where it isn't reached by `until`. Attribute
-        not_reached: the share of those.
+        Days (datetime64), dims (chain, draw), the first release where the horizon is reached by
+        then; NaT where it isn't reached by `until`. Attribute not_reached: the share of those.
     """
     if not (np.isfinite(minutes) and minutes > 0):
         raise InputError(
@@ -129,13 +132,23 @@ def crossing_dates(
     first = _releases(fit).min()
     days = np.arange(first, np.datetime64(until, "ns"), STEP_DAYS * DAY)
     line = trend_line(fit, days) + _offset(fit, success, kind)
-    reached = (line >= np.log2(minutes)).values
-    date = days[reached.argmax(axis=-1)]
-    date = np.where(reached.any(axis=-1), date, np.datetime64("NaT", "ns"))
-    share = float(1.0 - reached.any(axis=-1).mean())
+    date = _first_crossing(line.values, days, float(np.log2(minutes)))
     return xr.DataArray(
         date, {"chain": line["chain"], "draw": line["draw"]}, ("chain", "draw")
-    ).assign_attrs(not_reached=share)
+    ).assign_attrs(not_reached=float(np.isnat(date).mean()))
+
+
+def _first_crossing(line: np.ndarray, days: np.ndarray, level: float) -> np.ndarray:
+    """First day (...) on which lines (..., day) are at a level; straight between grid points."""
+    reached = line >= level
+    after = reached.argmax(axis=-1)
+    before = np.maximum(after - 1, 0)
+    low, high = (np.take_along_axis(line, at[..., None], axis=-1)[..., 0] for at in (before, after))
+    rise = np.where(after > before, high - low, 1.0)
+    share = np.where(reached.any(axis=-1) & (after > before), (level - low) / rise, 0.0)
+    date = days[before] + (share * (days[after] - days[before])).astype("timedelta64[ns]")
+    date = date.astype("datetime64[D]").astype("datetime64[ns]")
+    return np.where(reached.any(axis=-1), date, np.datetime64("NaT", "ns"))
 
 
 def trend_table(
@@ -162,8 +175,10 @@ def trend_table(
     pandas.DataFrame
         Index trend. Columns doubling_days, doubling_low, doubling_high (at the last release;
         draws that don't rise count as infinite), p_not_rising, acceleration and its low and high
-        (doublings a year, last less first release), p_accelerates; for each horizon
-        crosses_MINUTES with low and high (dates, NaT where not reached by 2040).
+        (doublings a year, last less first release; 0 for a linear trend), p_accelerates (NaN where
+        all are linear), scatter (median standard deviation of agents' log2 horizons around the
+        trend, doublings); for each horizon crosses_MINUTES with low and high: dates on which an
+        average agent, on the trend, reaches it (NaT where not by 2040).
 
     Raises
     ------
@@ -186,6 +201,9 @@ def _draws(fit: xr.DataTree, crossing_minutes: Sequence[float]) -> dict[str, np.
         "doubling": doubling_days(fit).values.ravel(),
         "acceleration": acceleration(fit).values.ravel(),
     }
+    posterior = fit["posterior"].to_dataset()
+    scatter = posterior.get(SCATTER, xr.full_like(posterior["trend"].isel(agent=0), np.nan))
+    found["scatter"] = scatter.transpose("chain", "draw").values.ravel()
     for minutes in crossing_minutes:
         found[f"crosses_{minutes:g}"] = crossing_dates(fit, minutes).values.ravel()
     return found
@@ -223,7 +241,8 @@ def _row(part: Mapping[str, np.ndarray], tail: float) -> dict[str, Any]:
         "acceleration": float(np.median(change)),
         "acceleration_low": float(np.quantile(change, tail)),
         "acceleration_high": float(np.quantile(change, 1.0 - tail)),
-        "p_accelerates": float(np.mean(change > 1e-6)),
+        "p_accelerates": float(np.mean(change > 1e-6)) if change.any() else np.nan,
+        "scatter": float(np.median(part["scatter"])),
     }
     for name in (key for key in part if key.startswith("crosses_")):
         # Not reached sorts last, as a date after all others.
@@ -231,6 +250,12 @@ def _row(part: Mapping[str, np.ndarray], tail: float) -> dict[str, Any]:
         for mark, q in (("", 0.5), ("_low", tail), ("_high", 1.0 - tail)):
             row[name + mark] = order[min(int(q * len(order)), len(order) - 1)]
     return row
+
+
+def _is_linear(fit: xr.DataTree) -> bool:
+    from measurebayes.inference.results import model_of
+
+    return dict(model_of(fit).options).get("shape") == "linear"
 
 
 def _with_trend(fit: xr.DataTree) -> xr.Dataset:
