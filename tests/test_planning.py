@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 import measurebayes as mb
 from measurebayes.cli import main
+from measurebayes.cli.plan import answer
 from measurebayes.compare.sensitivity import fixed_errors
 from measurebayes.errors import InputError
 from measurebayes.estimands.planning import _Grid, quantiles, suite_of, sum_terms
@@ -98,12 +99,33 @@ def test_the_command_prints_the_table(small, tmp_path, monkeypatch):
     words = ["plan", path, "--hours", "24", "--added", "0", "4", "--replications", "5"]
     found = CliRunner().invoke(main, [*words, "--json"])
     assert found.exit_code == 0
-    answer = json.loads(found.stdout)
+    told = json.loads(found.stdout)
     table = mb.plan_suite(small, 24.0, 2.0, (0, 4), replications=5)
-    pd.testing.assert_frame_equal(pd.DataFrame(answer["table"]), table, check_dtype=False)
-    assert answer["between"] == pytest.approx([16.0, 96.0])
+    pd.testing.assert_frame_equal(pd.DataFrame(told["table"]), table, check_dtype=False)
+    assert told["between"] == pytest.approx([16.0, 96.0])
     monkeypatch.setattr("measurebayes.plan_suite", lambda *_, **__: table)
-    assert "new tasks of 16 to 96 h, 4 attempts" in CliRunner().invoke(main, words).stdout
+    printed = CliRunner().invoke(main, words).stdout
+    assert "new tasks of 16 to 96 h, 4 attempts" in printed
+    assert printed.splitlines()[-1] == answer(table)
+    wrong = CliRunner().invoke(main, [*words, "--between", "20", "10"])
+    assert wrong.exit_code == 2
+    assert "--between 20 10" in wrong.stderr
+    assert "--between 10 20" in wrong.stderr
+    assert "between=" not in wrong.stderr
+    wrong = CliRunner().invoke(main, [*words, "--between", "0", "10"])
+    assert "--between 24 96" in wrong.stderr
+
+
+def test_the_answer_is_the_smallest_number_that_suffices():
+    table = pd.DataFrame({"added": [0, 20, 10, 5], "narrow": [0.1, 0.95, 0.9, 0.89]})
+    table.attrs["factor"] = 2.0
+    assert "to a factor of 2 with 10 new tasks" in answer(table)
+    assert "(0, 5) suffices" in answer(table[table["narrow"] < 0.9])
+
+
+def test_repeated_numbers_count_once(small):
+    found = mb.plan_suite(small, 24, added=(2, 0, 2, 0), replications=2)
+    assert found["added"].tolist() == [2, 0]
 
 
 def test_sensitivity_fits_each_size_of_error(monkeypatch):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from measurebayes.cli.options import Command, Several, json_option, model_option
 from measurebayes.cli.output import print_json, print_table
+from measurebayes.cli.results import open_fits, warn_unconverged
+from measurebayes.errors import InputError, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENOUGH = 0.9  # share of agents whose interval shall be as narrow as the factor
 
 
 @click.command(cls=Command)
@@ -65,7 +73,10 @@ def plan(fit: str, as_json: bool, **settings: Any) -> None:
     """
     import measurebayes as mb
 
-    table = mb.plan_suite(mb.open(fit), **settings)
+    check_between(settings["between"], settings["hours"])
+    [(name, opened)] = open_fits([fit]).items()
+    warn_unconverged({name: opened})
+    table = mb.plan_suite(opened, **settings)
     if as_json:
         print_json({**table.attrs, "table": table})
         return
@@ -76,6 +87,37 @@ def plan(fit: str, as_json: bool, **settings: Any) -> None:
         f"{table.attrs['attempts']} attempts at each task"
     )
     print_table(table, title)
+    click.echo(answer(table))
+
+
+def check_between(between: tuple[float, float] | None, hours: float) -> None:
+    """Refuse lengths of new tasks that are none, or the longest first."""
+    if between is None or 0.0 < between[0] <= between[1] < math.inf:
+        return
+    proper = min(between) > 0.0 and max(between) < math.inf
+    low, high = sorted(between) if proper else (hours, 4 * hours)
+    raise InputError(
+        f"--between {between[0]:g} {between[1]:g}",
+        where="the command line",
+        expected="hours of the shortest new task, above 0, then of the longest",
+        remedy=f"--between {low:g} {high:g}",
+    )
+
+
+def answer(table: pd.DataFrame) -> str:
+    """Say in a sentence how many of the new tasks that were tried suffice."""
+    factor = f"to a factor of {table.attrs['factor']:g}"
+    enough = table.loc[table["narrow"] >= ENOUGH, "added"]
+    if len(enough):
+        return (
+            f"At least {100 * ENOUGH:g} % of agents are measured {factor} with {enough.min()} new "
+            "tasks, the smallest of the numbers tried that does."
+        )
+    tried = listed(sorted(table["added"]), 20)
+    return (
+        f"None of the numbers of new tasks tried ({tried}) suffices to measure {100 * ENOUGH:g} % "
+        f"of agents {factor}: try more, or longer ones (--added, --between)."
+    )
 
 
 COMMANDS = [plan]

@@ -110,7 +110,7 @@ def plan_suite(
     factor
         The interval shall reach no further than estimate times or divided by this.
     added
-        Numbers of new tasks to try. Their lengths are spread evenly on the log scale.
+        Numbers of new tasks to try, each once. Their lengths are spread evenly on the log scale.
     attempts
         At each task; by default the most frequent number in the data.
     between
@@ -161,14 +161,14 @@ def plan_suite(
     spread = suite.residual_sd()
     known = [sum_terms(grid, suite.log2_minutes, mean, spread, tried, won) for mean in means]
     rows = []
-    for number in added:
+    for number in dict.fromkeys(map(int, added)):
         x = np.log2(60.0 * _spread(ends, number))
         effect = suite.new_sd[draw][:, None] * rng.normal(size=(replications, number))
         more = rng.binomial(tried, expit(steepness * (truth - x) - effect))
         usual = np.full(number, np.sqrt(np.mean(suite.new_sd**2)))
         new = sum_terms(grid, x, np.zeros(number), usual, tried, more)
         terms = new + logsumexp(known, axis=0, b=weights[:, None, None, None])
-        rows.append({"added": int(number), **_judge(grid, terms, truth, factor, level)})
+        rows.append({"added": number, **_judge(grid, terms, truth, factor, level)})
     table = pd.DataFrame(rows)
     table.attrs |= {"hours": hours, "factor": factor, "level": level}
     table.attrs |= {"attempts": tried, "between": ends}
