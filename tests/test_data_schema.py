@@ -250,3 +250,27 @@ def test_import_is_light():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"minutes_kind": "Estimate"}, "minutes_kind 'Estimate'"),
+        ({"minutes_kind": "estmate"}, "minutes_kind 'estmate'"),
+        ({"minutes_kind": "windows"}, "minutes_kind 'windows'"),
+        ({"baselines": 0.0}, "out of range"),
+        ({"baselines": -1}, "out of range"),
+        ({"baselines": 0.3}, "out of range"),
+        ({"baselines": "three"}, "dtype"),
+    ],
+)
+def test_what_says_how_human_time_is_known_must_make_sense(metr, change, message):
+    size = metr.sizes["task"]
+    changed = metr.assign({n: ("task", np.full(size, x)) for n, x in change.items()})
+    with pytest.raises(mb.InputError, match=message):
+        data.validate(changed)
+    for kind in ("baseline", "estimate", "window", "", "guess by the author"):
+        data.validate(metr.assign(minutes_kind=("task", np.full(size, kind))))
+    data.validate(metr.assign(baselines=("task", np.where(np.arange(size) % 2, 3.0, np.nan))))
+    with pytest.raises(mb.InputError, match="dims"):
+        data.validate(metr.assign(baselines=("agent", np.ones(metr.sizes["agent"]))))

@@ -19,7 +19,7 @@ from measurebayes.checks.discrepancy import group_sums
 from measurebayes.checks.predictive import P_LIMIT, chance, p_value, time_bands
 from measurebayes.checks.replicates import BUDGET, chosen_draws
 from measurebayes.checks.rows import Check, not_judged
-from measurebayes.program.labelled import Labelled
+from measurebayes.program.labelled import Labelled, labelled
 
 REPLICATES = 400
 RENEWED = ("task_effect", "difficulty", "family_effect", "discrimination")
@@ -85,14 +85,15 @@ def band_rates(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUD
     for values, rng in chosen_draws(fit, replicates, budget) if labels else ():
         program = NewTasks(data, values, rng)
         model.run(program, data, model.priors)
-        log_odds = xr.DataArray(program.log_odds.value, dims=program.log_odds.dims)
+        found = labelled(program.log_odds)
+        log_odds = xr.DataArray(found.value, dims=found.dims)
         chances = expit(log_odds.transpose("replicate", "cell").values)
         rates.append(group_sums(rng.binomial(attempts, chances), at, len(labels)) / tried)
-    found = np.concatenate(rates) if rates else np.empty((0, 0))
+    replicated = np.concatenate(rates) if rates else np.empty((0, 0))
     return xr.Dataset(
         {
             "observed": ("band", group_sums(data["successes"].values, at, len(labels)) / tried),
-            "replicated": (("replicate", "band"), found),
+            "replicated": (("replicate", "band"), replicated),
         },
         {"band": np.asarray(labels, dtype=str)},
     )
@@ -121,7 +122,7 @@ def new_tasks(fit: xr.DataTree, budget: int = BUDGET) -> list[Check]:
     replicated, observed = found["replicated"].values, found["observed"].values
     mean, spread = replicated.mean(axis=0), np.maximum(replicated.std(axis=0), 1e-6)
     off = np.abs(observed - mean) / spread
-    p = p_value(off.max(), (np.abs(replicated - mean) / spread).max(axis=1))
+    p = p_value(np.asarray(off.max()), (np.abs(replicated - mean) / spread).max(axis=1))
     worst = int(off.argmax())
     low, high = np.quantile(replicated[:, worst], [0.025, 0.975])
     text = (

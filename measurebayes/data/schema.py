@@ -32,6 +32,7 @@ are among the attempts of their cell.
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import numpy as np
 import xarray as xr
@@ -40,6 +41,9 @@ from measurebayes.errors import InputError, did_you_mean, listed, shown
 
 LABELS = ("agent", "task", "family")
 # variable -> (dim, kind of dtype)
+ESTIMATE, WINDOW = "estimate", "window"
+MINUTES_KINDS = ("baseline", ESTIMATE, WINDOW)  # those that models tell apart; others are allowed
+BASELINES = "baselines"  # on task, optional: number of timed attempts that its minutes average
 VARIABLES = {
     "agent_index": ("cell", "i8"),
     "task_index": ("cell", "i8"),
@@ -261,9 +265,36 @@ def _check_values(dataset: xr.Dataset, has_timing: bool) -> None:
         f"{positive}, or NaN for unknown",
     )
     _check("task_weight", lambda x: (x > 0) & np.isfinite(x), dataset, positive)
+    _check_minutes_kind(dataset["minutes_kind"].values)
+    if BASELINES in dataset:
+        _check_baselines(dataset)
     if has_timing:
         _check("timing_minutes", lambda x: (x > 0) & np.isfinite(x), dataset, positive)
         _check("timing_success", lambda x: (x == 0) | (x == 1), dataset, "0 or 1")
+
+
+def _check_minutes_kind(kinds: np.ndarray) -> None:
+    """Refuse slips of the pen: a model would take a misspelt estimate for a timing."""
+    for kind in sorted(set(kinds.tolist()) - set(MINUTES_KINDS)):
+        if near := get_close_matches(kind.strip().lower(), MINUTES_KINDS, 1, cutoff=0.8):
+            raise InputError(
+                f"{int((kinds == kind).sum())} tasks have the minutes_kind {shown(kind)}",
+                where="variable 'minutes_kind'",
+                expected=f"{', '.join(MINUTES_KINDS)}, or a word of its own",
+                remedy=f"write {near[0]!r}",
+            )
+
+
+def _check_baselines(dataset: xr.Dataset) -> None:
+    """The number of timed attempts that a task's minutes average is optional."""
+    given = dataset[BASELINES]
+    if given.dims != ("task",) or given.dtype.kind not in "iuf":
+        raise InputError(
+            f"it has dims {given.dims} and dtype {given.dtype}",
+            where=f"variable {BASELINES!r}",
+            expected="numbers of dim (task,): how many timed attempts human_minutes average",
+        )
+    _check(BASELINES, lambda x: np.isnan(x) | (x >= 1), dataset, "at least 1, or NaN for unknown")
 
 
 def _check_unscored(dataset: xr.Dataset) -> None:

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from measurebayes.data.schema import BASELINES, ESTIMATE, WINDOW
+
 KINDS = ("timed", "recorded", "estimated", "failed")
-ESTIMATE, WINDOW = "estimate", "window"
 SAME = 0.02  # share of a time
-BASELINES = "baselines"  # variable on task: number of timed attempts that its minutes average
 
 
 @dataclass(frozen=True)
