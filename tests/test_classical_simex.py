@@ -91,6 +91,15 @@ def test_the_seed_hardly_matters(metr):
     np.testing.assert_allclose(one.horizon_50, other.horizon_50, rtol=0.06)
 
 
+def test_horizons_in_an_impossible_order_are_noted(metr):
+    """A falling curve has its 80 % horizon before its 50 % horizon; noted where that is not so."""
+    found = mb.simex(metr, 2.5, replicates=4)
+    wrong = found.horizon_80 > found.horizon_50
+    assert 0 < wrong.sum() < len(found)
+    noted = found.note.str.contains("beyond sense: the 80 % horizon comes out longer than the 50 %")
+    assert noted.tolist() == wrong.tolist()
+
+
 def test_agents_without_a_horizon():
     minutes = 2.0 ** np.arange(8)
     runs = loaded(

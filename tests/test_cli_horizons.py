@@ -30,6 +30,7 @@ def test_correction_and_csv(metr, tmp_path):
     assert found.stdout.startswith(
         "Horizons in minutes, logistic regressions, weighted by family; "
     )
+    assert "an error of 1 doubling\n" in found.stdout
     written = pd.read_csv(file)
     assert written.horizon_50.tolist() == pytest.approx(mb.simex(metr, 1.0, seed=3).horizon_50)
 

@@ -8,6 +8,7 @@ to lambda = -1, no error (Cook & Stefanski 1994, doi:10.1080/01621459.1994.10476
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ def simex(
         One row an agent with attempts: agent, slope and intercept (with ``estimate="line"``
         extrapolated, otherwise as without correction); for each success rate, 50 % say, horizon_50
         and naive_50 (minutes, corrected and not), beyond_50 (corrected, beyond the agent's longest
-        task); note, "" or what went wrong.
+        task); note, "" or what went wrong: also where the corrected horizon is longer at the higher
+        of two success rates, which no curve that falls with length can have.
 
     Raises
     ------
@@ -108,6 +110,7 @@ def simex(
             for name, rate in names.items():
                 drawn = horizon_minutes(lines[0], lines[1], rate, shortest)
                 found[name], note = _horizon(drawn, steps, curve, note)
+    note = _in_order(found, names, note, once[1] < 0.0)
     table: dict[str, Any] = {"agent": runs["agent"].values[cells.agents]}
     table |= {"slope": line[1], "intercept": line[0]}
     for name in names:
@@ -139,6 +142,21 @@ def _horizon(
     value, pole = _extrapolated(logs, steps, curve)
     note = _noted(_noted(note, pole & usable, FALLBACK), own & ~usable, NOT_FINITE)
     return np.where(usable, np.exp2(value), np.where(own, np.nan, drawn[0, 0])), note
+
+
+def _in_order(
+    found: dict[str, np.ndarray], names: dict[str, float], note: np.ndarray, falling: np.ndarray
+) -> np.ndarray:
+    """Add to the notes of agents whose horizons are longer at a higher success rate."""
+    for low, high in pairwise(sorted(names, key=lambda name: names[name])):
+        text = (
+            f"extrapolated beyond sense: the {100 * names[high]:g} % horizon comes out longer than "
+            f"the {100 * names[low]:g} % horizon"
+        )
+        wrong = falling & (found[high] > found[low])
+        joined = np.where(note == "", text, note + f"; {text}")
+        note = np.where(wrong, joined, note)
+    return note
 
 
 def _lines(
