@@ -90,6 +90,7 @@ def test_the_same_suite_twice_differs_by_chance_only(metr):
     found = mb.compare_suites(few, few, bootstrap=300, seed=1)
     assert found.agent.tolist() == np.repeat(few.agent.values, 2).tolist()
     assert found.success.tolist() == [0.5, 0.8] * 2
+    assert found.attrs == {"only_old": [], "only_new": []}
     assert ((found.ratio_low < 1) & (found.ratio_high > 1)).all()
     assert ((found.p_longer > 0.4) & (found.p_longer < 0.6)).all()
     alone = mb.classical_horizons(few, bootstrap=300, seed=1)
@@ -137,7 +138,9 @@ def test_fits_are_compared_by_their_draws(rng, monkeypatch):
     module = SimpleNamespace(horizons=horizons)
     monkeypatch.setitem(sys.modules, "measurebayes.estimands.horizons", module)
     old, new = fit(2.0, 3000, ["a", "b", "c"]), fit(2.4, 2000, ["c", "a", "d"])
-    found = mb.compare_suites(old, new, success=[0.5], kind="marginal")
+    with pytest.warns(UserWarning, match="1 of 3 agents of the old suite .*'b'.* new .*'d'"):
+        found = mb.compare_suites(old, new, success=[0.5], kind="marginal")
+    assert (found.attrs["only_old"], found.attrs["only_new"]) == (["b"], ["d"])
     assert found.agent.tolist() == ["a", "c"]
     np.testing.assert_allclose(np.log(found.ratio), 0.4, atol=0.04)
     sd = 0.3 * np.sqrt(2)

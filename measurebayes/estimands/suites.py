@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from measurebayes.classical.batch import AgentCells
 from measurebayes.classical.bootstrap import resampled_lines
 from measurebayes.classical.horizons import horizon_minutes, reach, success_names
 from measurebayes.data.load import load
-from measurebayes.errors import InputError, shown
+from measurebayes.errors import InputError, listed, shown
 
 RULES = {"failure": "failure", "missing": "missing", "success": "success"}
 
@@ -144,7 +145,13 @@ def compare_suites(
         One row an agent of both and a success rate: agent, success; old, new, median horizons in
         minutes; ratio, ratio_low, ratio_high, the new over the old horizon; p_longer, the
         probability that the new one is longer; both_infinite, the share of pairs of draws in which
-        both are infinite, which are in p_longer by half and not in the ratio.
+        both are infinite, which are in p_longer by half and not in the ratio. Attributes only_old,
+        only_new: names of the agents of one suite that the other has not.
+
+    Warns
+    -----
+    UserWarning
+        Where there are such agents: those of other names are taken for other agents.
 
     Raises
     ------
@@ -177,7 +184,21 @@ def compare_suites(
         for place, rate in enumerate(rates):
             row = _compared(before[:, place], after[:, place], level)
             rows.append({"agent": agent, "success": rate, **row})
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    apart = {
+        name: [agent for agent in drawn[one] if agent not in drawn[1 - one]]
+        for one, name in enumerate(("only_old", "only_new"))
+    }
+    table.attrs |= apart
+    words = [
+        f"{len(those)} of {len(part)} agents of the {name.removeprefix('only_')} suite have no "
+        f"namesake in the other ({listed(those, 3)})"
+        for (name, those), part in zip(apart.items(), drawn, strict=True)
+        if those
+    ]
+    if words:
+        warnings.warn("; ".join(words) + ": they are left out", UserWarning, stacklevel=2)
+    return table
 
 
 def _compared(old: np.ndarray, new: np.ndarray, level: float) -> dict[str, float]:
