@@ -9,8 +9,15 @@ from fake_horizons import HORIZONS, horizon_fit
 
 import measurebayes as mb
 from measurebayes.errors import InputError
+from measurebayes.program.human_times import Records
 from measurebayes.report.horizon_figures import plot_horizons, plot_success, plot_trend
-from measurebayes.report.horizons import cautions_of, error_words, horizons_context
+from measurebayes.report.horizons import (
+    _misfit_words,
+    _spread_of_timings,
+    cautions_of,
+    error_words,
+    horizons_context,
+)
 
 pytest.importorskip("matplotlib")
 
@@ -75,6 +82,35 @@ def test_errors_of_times_rest_on_priors_without_timings(fit):
     # 2^1.25 and 2^(1.25 exp(-+ 0.3 x 1.96))
     assert "median a factor of 2.4, 95\u202f% 1.6 to 4.8" in untold
     assert error_words(fit) == []
+
+
+def test_errors_beyond_their_prior_are_a_misfit_unless_timings_say_so(fit):
+    latent = fit.copy()
+    sd = xr.DataArray(np.full((2, 50, 1), 3.0), dims=("chain", "draw", "suite"))
+    posterior = fit["posterior"].to_dataset().assign(timing_sd=sd.assign_coords(suite=[""]))
+    latent["posterior"] = xr.DataTree(posterior)
+    latent.attrs["priors"] = json.dumps({"timing_sd": 1.25, "log_timing_sd": 0.3})
+    found = error_words(latent)[-1]
+    # 2^3, and 2^(1.25 exp(0.3 x 1.96))
+    assert "a factor of 8.0, where 97.5\u202f% of the prior lie under 4.8" in found
+    assert "says nothing of how much people's times differ" in found
+    priors = {"timing_sd": 1.25, "log_timing_sd": 0.3}
+    draws = sd.values.ravel()
+    assert "differ by a factor of 2.0)" in _misfit_words("a", draws, priors, 1.0)[0]
+    assert _misfit_words("a", draws, priors, 2.5) == []
+    assert _misfit_words("a", draws - 1.0, priors, 1.0) == []
+
+
+def test_spread_of_people_at_one_task():
+    """Two tasks timed twice and thrice, one timed once, one of another suite."""
+    timed = Records(
+        np.array([0, 0, 1, 1, 1, 2, 3, 3]),
+        np.array([1.0, 3.0, 0.0, 3.0, 3.0, 9.0, 0.0, 9.0]),
+        np.ones(8),
+    )
+    of_suite = np.array([True, True, True, False])
+    assert _spread_of_timings(timed, of_suite) == pytest.approx(np.sqrt((2.0 + 6.0) / 3))
+    assert np.isnan(_spread_of_timings(timed, np.array([False, False, True, False])))
 
 
 def test_share_of_length_is_the_ratio_of_variances(fit):

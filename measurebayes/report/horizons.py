@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from measurebayes.estimands.length import length_share
 from measurebayes.estimands.trend import trend_table
 from measurebayes.report.summary import data_of, json_attribute, posterior_of
 from measurebayes.report.text import UNKNOWN, duration, horizon_time, interval, number, share, shown
+
+if TYPE_CHECKING:
+    from measurebayes.program.human_times import Records
 
 LEVEL = 0.95  # of intervals, as on the rest of the page
 MOST_ROWS = 2000  # of a table on the page
@@ -155,11 +158,13 @@ def error_words(fit: xr.DataTree) -> list[str]:
     timed = pd.Series(records["timed"].task).value_counts()
     repeated = timed.index[timed > 1].to_numpy(dtype=int)
     several = pd.Series(data["source"].values[repeated]).value_counts()
-    sizes, told, untold = [], [], []
+    sizes, told, untold, misfits = [], [], [], []
     for suite in posterior["suite"].values.tolist():
         draws = posterior["timing_sd"].sel(suite=suite).values.ravel()
         name, count = shown(suite) or "these data", int(several.get(suite, 0))
         sizes.append(f"{_factor(draws)} in {name}")
+        apart = _spread_of_timings(records["timed"], data["source"].values == suite)
+        misfits += _misfit_words(name, draws, priors, apart)
         if count:
             told.append(f"{count} in {name}")
         else:
@@ -178,9 +183,41 @@ def error_words(fit: xr.DataTree) -> list[str]:
             f"and the prior ({prior}) say how large errors are there, and horizons are "
             "conditional on that prior."
         )
+    found += misfits
     if "estimate_sd" in posterior:
         found.append(_estimate_words(posterior, priors, records))
     return found
+
+
+def _spread_of_timings(timed: Records, of_suite: np.ndarray) -> float:
+    """SD of log2 times of people at one task, over the tasks of a suite; NaN: timed once only."""
+    chosen = of_suite[timed.task]
+    by_task = pd.Series(timed.log2_minutes[chosen]).groupby(timed.task[chosen])
+    free = int((by_task.count() - 1).sum())
+    squares = float((by_task.var(ddof=0) * by_task.count()).sum())
+    return float(np.sqrt(squares / free)) if free else np.nan
+
+
+def _misfit_words(
+    name: str, draws: np.ndarray, priors: Mapping[str, Any], apart: float
+) -> list[str]:
+    """Say where errors are larger than their prior allows, and timings don't say so."""
+    median, spread = (float(priors.get(key, np.nan)) for key in ("timing_sd", "log_timing_sd"))
+    most = median * np.exp(norm.ppf(0.975) * spread)
+    if not np.median(draws) > most or apart > most:
+        return []
+    people = (
+        ""
+        if np.isnan(apart)
+        else f" (people who were timed on one task differ by a factor of {number(2.0**apart, 1)})"
+    )
+    return [
+        f"The errors found in {name} lie beyond their prior: a factor of "
+        f"{number(2.0 ** np.median(draws), 1)}, where 97.5\u202f% of the prior lie under "
+        f"{number(2.0**most, 1)}. Agents' successes drive that, not timings{people}: the lengths "
+        "of these tasks fit their difficulty badly. It says nothing of how much people's times "
+        "differ."
+    ]
 
 
 def _estimate_words(
