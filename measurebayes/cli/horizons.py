@@ -256,7 +256,8 @@ def short_list(
     if "p_changes" not in pairs:
         return title, pairs
     likely, sure = pairs[pairs["p_changes"] >= 0.1], (pairs["p_changes"] > 0.5).sum()
-    note = f"{sure} of {len(pairs)} more likely than not; those of 10 % and more"
+    which = "none" if likely.empty else "those"
+    note = f"{sure} of {len(pairs)} more likely than not; {which} of 10 % and more"
     return f"{title}: {note}", likely.head(MOST_PAIRS)
 
 
