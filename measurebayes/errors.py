@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
 
 MAX_VALUE_CHARACTERS = 60
 MAX_LISTED = 5
@@ -101,3 +102,34 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Make the words ``did you mean 'x'?``, or an empty string where nothing is near."""
     matches = near(name, known)
     return f"did you mean {' or '.join(shown(match) for match in matches)}?" if matches else ""
+
+
+def check_level(level: object, where: str, remedy: str = "level=0.95") -> None:
+    """Refuse a probability of an interval that is none.
+
+    Raises
+    ------
+    InputError
+    """
+    number = isinstance(level, Real) and not isinstance(level, bool)
+    if not number or not 0.0 < level < 1.0:  # type: ignore[operator]
+        raise InputError(
+            f"level={shown(level)}", where=where, expected="a number between 0 and 1", remedy=remedy
+        )
+
+
+def check_choice(name: str, word: object, choices: Iterable[str], where: str) -> None:
+    """Refuse a word that is none of the choices.
+
+    Raises
+    ------
+    InputError
+    """
+    known = tuple(choices)
+    if word not in known:
+        raise InputError(
+            f"{name}={shown(word)}",
+            where=where,
+            expected=" or ".join(known),
+            remedy=did_you_mean(str(word), known) or f"{name}={known[0]!r}",
+        )

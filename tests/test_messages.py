@@ -7,7 +7,9 @@ import re
 
 import pandas as pd
 import pytest
+import xarray as xr
 from click.testing import CliRunner
+from fake_horizons import horizon_fit
 
 import measurebayes as mb
 from measurebayes import data
@@ -359,3 +361,64 @@ def test_functions_in_remedies_become_commands(name):
     assert words[0] == "measurebayes"
     assert words[1] in main.commands
     assert text.endswith(" first")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda runs: mb.horizons(runs),
+        lambda runs: mb.horizons(None),
+        lambda runs: mb.horizons("task.nc"),
+        lambda runs: mb.inversions(runs),
+        lambda runs: mb.length_share(runs),
+        lambda runs: mb.plan_suite(runs, 24),
+        lambda runs: mb.trend_line(runs, "2026-01-01"),
+        lambda runs: mb.crossing_dates(runs, 480),
+        lambda runs: mb.trend_table({}),
+        lambda runs: mb.trend_table([runs]),
+        lambda runs: mb.horizon_table(xr.DataTree()),
+        lambda runs: mb.classical_horizons("metr-th1.1"),
+        lambda runs: mb.classical_horizons(pd.DataFrame({"agent": ["a"]})),
+        lambda runs: mb.slope_test(None),
+        lambda runs: mb.simex(None, error_sd=1.0),
+        lambda runs: mb.error_sensitivity("metr-th1.1"),
+        lambda runs: mb.error_sensitivity(runs, level=2.0),
+        lambda runs: mb.error_sensitivity(runs, sds=-1.0),
+    ],
+)
+def test_the_wrong_object_is_refused_in_words(metr, call):
+    with pytest.raises(mb.InputError):
+        call(metr)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 2.0, float("nan"), "a", True, None])
+def test_levels_that_are_none_are_refused(level):
+    with pytest.raises(mb.InputError, match="level="):
+        mb.horizon_table(xr.DataArray(), level=level)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "x"}, "kind='x'"),
+        ({"success": 1.0}, "success"),
+        ({"success": float("nan")}, "success"),
+        ({"until": "1990-01-01"}, "not after the first release"),
+        ({"until": "x"}, "the date 'x'"),
+        ({"until": None}, "the date None"),
+        ({"minutes": -1.0}, "minutes"),
+    ],
+)
+def test_crossings_that_can_not_be_are_refused(change, message):
+    fit = horizon_fit("horizon_trend", draws=3, chains=1)
+    with pytest.raises(mb.InputError, match=message):
+        mb.crossing_dates(fit, **{"minutes": 480, **change})
+    with pytest.raises(mb.InputError, match="the date"):
+        mb.trend_line(fit, [None])
+
+
+def test_trends_of_different_data_are_not_mixed():
+    one, other = (horizon_fit("horizon_trend", draws=3, chains=1) for _ in range(2))
+    other.attrs["data_fingerprint"] = "another"
+    with pytest.raises(mb.InputError, match="'b' was fitted to other data than 'a'"):
+        mb.trend_table({"a": one, "b": other}, weights={"a": 0.5, "b": 0.5})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.errors import InputError, listed
 
 # Standard deviation of the ridge on levels and slopes (logits, or logits per doubling). It moves
@@ -70,6 +71,7 @@ class Counts:
         InputError
             There are no cells.
         """
+        check_is_dataset(runs)
         if not runs.sizes["cell"]:
             raise InputError(
                 "there are no attempts",

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from measurebayes.compare import UnconvergedWarning
-from measurebayes.errors import InputError, listed
+from measurebayes.data.schema import check_is_dataset
+from measurebayes.errors import InputError, check_level, listed
 
 KNOWN = 1e-3  # spread of a prior that fixes what it is about
 
@@ -88,10 +90,12 @@ def error_sensitivity(
     from measurebayes.checks.studies import run_tasks
     from measurebayes.estimands.horizons import longest_minutes
 
-    sizes = [float(sd) for sd in sds]
+    check_level(level, "error_sensitivity", "level=0.9")
+    check_is_dataset(runs)
+    sizes = [float(sd) for sd in np.atleast_1d(np.asarray(sds, dtype=float))]
     if not sizes or len(set(sizes)) < len(sizes) or not all(0.0 <= sd < 100.0 for sd in sizes):
         raise InputError(
-            f"sds={list(sds)!r}",
+            f"sds={sds!r}",
             where="error_sensitivity",
             expected="standard deviations of log2 minutes, from 0 up, each once",
             remedy="sds=(0, 0.5, 1, 1.5)",

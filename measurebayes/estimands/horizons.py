@@ -12,8 +12,9 @@ import xarray as xr
 
 from measurebayes.classical.horizons import SUCCESS, success_names
 from measurebayes.classical.horizons import inversions as classical_inversions
-from measurebayes.errors import InputError
+from measurebayes.errors import InputError, check_choice, check_level
 from measurebayes.estimands.curves import Curves
+from measurebayes.inference.results import check_fit
 
 KINDS = ("typical", "marginal")
 
@@ -47,13 +48,8 @@ def horizons(
     InputError
         The model has no such curve, or an argument is unknown.
     """
-    if kind not in KINDS:
-        raise InputError(
-            f"kind={kind!r}",
-            where="horizons",
-            expected=" or ".join(KINDS),
-            remedy="leave kind out for a task of average difficulty",
-        )
+    check_fit(fit)
+    check_choice("kind", kind, KINDS, "horizons")
     rates = list(success_names(np.atleast_1d(success)).values())  # type: ignore[arg-type]
     curves = Curves.of(fit)
     each = [curves.log2_horizon(rate, kind) for rate in rates]
@@ -90,6 +86,14 @@ def horizon_table(draws: xr.DataArray, level: float = 0.9) -> pd.DataFrame:
         (probability that there is no finite horizon), beyond (probability that it lies beyond the
         longest task), extrapolated (whether the median does).
     """
+    check_level(level, "horizon_table", "level=0.9")
+    if not isinstance(draws, xr.DataArray):
+        raise InputError(
+            f"a {type(draws).__name__}",
+            where="horizon_table",
+            expected="what mb.horizons returns",
+            remedy="mb.horizon_table(mb.horizons(fit))",
+        )
     longest = float(draws.attrs.get("longest_minutes", np.nan))
     stacked = draws.stack(sample=("chain", "draw")).transpose("success", "agent", "sample")
     tail = (1.0 - level) / 2.0

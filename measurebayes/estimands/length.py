@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.errors import InputError
+from measurebayes.inference.results import check_fit
 
 
 def length_share(fit: xr.DataTree) -> xr.Dataset:
@@ -33,6 +34,7 @@ def length_share(fit: xr.DataTree) -> xr.Dataset:
     InputError
         The model has no effects of tasks beside their lengths.
     """
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     if "task_sd" not in posterior or "steepness" not in posterior:
         raise InputError(

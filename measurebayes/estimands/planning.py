@@ -20,6 +20,7 @@ from measurebayes.errors import InputError
 from measurebayes.estimands.curves import hermite
 from measurebayes.estimands.horizons import longest_minutes
 from measurebayes.estimands.length import typical_steepness
+from measurebayes.inference.results import check_fit
 
 REACH, STEP = 8.0, 0.125  # doublings to each side of the true horizon, and between points
 STEEPNESSES = 13  # points of a grid over its middle 99.8 %
@@ -183,6 +184,7 @@ def suite_of(fit: xr.DataTree) -> Suite:
     InputError
         The model has no effects of tasks, or discriminations.
     """
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     needed = {"task_effect", "task_sd", "steepness"} <= set(posterior)
     if not needed or "log_discrimination_sd" in posterior:

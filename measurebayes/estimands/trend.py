@@ -14,8 +14,10 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logit
 
-from measurebayes.errors import InputError, listed
-from measurebayes.estimands.horizons import quantile
+from measurebayes.classical.horizons import success_names
+from measurebayes.errors import InputError, check_choice, check_level, listed, shown
+from measurebayes.estimands.horizons import KINDS, quantile
+from measurebayes.inference.results import check_fit
 from measurebayes.program.data_verbs import DAYS_A_YEAR, RELEASES
 
 SCATTER = "log2_horizon_sd"  # of agents around the trend
@@ -47,7 +49,7 @@ def trend_line(fit: xr.DataTree, dates: Any) -> xr.DataArray:
     from measurebayes.inference.results import model_of
 
     posterior = _with_trend(fit)
-    days = np.atleast_1d(np.asarray(dates, dtype="datetime64[ns]"))
+    days = np.array([_day(date) for date in np.atleast_1d(np.asarray(dates, dtype=object))])
     runs = fit["data"].to_dataset()
     known = runs["release_date"].values[~np.isnat(runs["release_date"].values)]
     longer = posterior.drop_vars("agent").pad(agent=(0, days.size), mode="edge")
@@ -129,8 +131,18 @@ def crossing_dates(
         raise InputError(
             f"minutes={minutes!r}", where="crossing_dates", expected="a positive number of minutes"
         )
+    [success] = success_names([success]).values()
+    check_choice("kind", kind, KINDS, "crossing_dates")
+    _with_trend(fit)
     first = _releases(fit).min()
-    days = np.arange(first, np.datetime64(until, "ns"), STEP_DAYS * DAY)
+    if not _day(until) > first:
+        raise InputError(
+            f"until={until!r} is not after the first release, {np.datetime_as_string(first, 'D')}",
+            where="crossing_dates",
+            expected="a day to look up to",
+            remedy='until="2040-01-01"',
+        )
+    days = np.arange(first, _day(until), STEP_DAYS * DAY)
     line = trend_line(fit, days) + _offset(fit, success, kind)
     date = _first_crossing(line.values, days, float(np.log2(minutes)))
     return xr.DataArray(
@@ -185,9 +197,20 @@ def trend_table(
     InputError
         A fit has no trend, or weights don't fit.
     """
+    check_level(level, "trend_table")
     if isinstance(fits, xr.DataTree):
-        fits = {str(fits.attrs.get("model", "trend")): fits}
-    parts = {name: _draws(fit, crossing_minutes) for name, fit in fits.items()}
+        return trend_table({str(fits.attrs.get("model", "trend")): fits}, weights, crossing_minutes, level)
+    if not isinstance(fits, Mapping) or not fits:
+        raise InputError(
+            f"a {type(fits).__name__} without fits",
+            where="trend_table",
+            expected="a fit of horizon_trend, or a mapping from names to such fits",
+            remedy='mb.trend_table({"linear": fit})',
+        )
+    named: dict[str, xr.DataTree] = dict(fits)  # type: ignore[arg-type]
+    if weights is not None:
+        _same_data(named)
+    parts = {name: _draws(fit, crossing_minutes) for name, fit in named.items()}
     if weights is not None:
         parts["weighted"] = _mixture(parts, weights)
     rows = {name: _row(part, (1.0 - level) / 2.0) for name, part in parts.items()}
@@ -207,6 +230,20 @@ def _draws(fit: xr.DataTree, crossing_minutes: Sequence[float]) -> dict[str, np.
     for minutes in crossing_minutes:
         found[f"crosses_{minutes:g}"] = crossing_dates(fit, minutes).values.ravel()
     return found
+
+
+def _same_data(fits: Mapping[str, xr.DataTree]) -> None:
+    """Refuse to mix trends of different data."""
+    for name, fit in fits.items():
+        check_fit(fit)
+        first = next(iter(fits))
+        if fit.attrs.get("data_fingerprint") != fits[first].attrs.get("data_fingerprint"):
+            raise InputError(
+                f"{name!r} was fitted to other data than {first!r}",
+                where="trend_table",
+                expected="weights of fits to the same data",
+                remedy="leave weights out, or fit all shapes to the same runs",
+            )
 
 
 def _mixture(
@@ -252,6 +289,27 @@ def _row(part: Mapping[str, np.ndarray], tail: float) -> dict[str, Any]:
     return row
 
 
+def _day(date: Any) -> np.datetime64:
+    """Return a day as NumPy has it.
+
+    Raises
+    ------
+    InputError
+        It is none, or lies outside the years 1678 to 2261.
+    """
+    try:
+        found = pd.Timestamp(date).to_datetime64().astype("datetime64[ns]")
+    except (ValueError, TypeError, OverflowError):
+        found = np.datetime64("NaT", "ns")
+    if np.isnat(found):
+        raise InputError(
+            f"the date {shown(date)}",
+            where="the arguments",
+            expected="a day between the years 1678 and 2261, such as '2026-03-01'",
+        )
+    return found
+
+
 def _is_linear(fit: xr.DataTree) -> bool:
     from measurebayes.inference.results import model_of
 
@@ -259,6 +317,7 @@ def _is_linear(fit: xr.DataTree) -> bool:
 
 
 def _with_trend(fit: xr.DataTree) -> xr.Dataset:
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     if "trend" not in posterior:
         raise InputError(

@@ -159,17 +159,36 @@ def model_of(fit: xr.DataTree) -> ModelFile:
     )
 
 
+def check_fit(fit: object) -> None:
+    """Refuse what has no posterior and no data.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(fit, xr.DataTree):
+        raise _no_fit(f"a {type(fit).__name__} is no fit")
+    _refuse_absent([f"the group {name}" for name in _GROUPS if name not in fit.children])
+
+
 def _whole(fit: xr.DataTree) -> None:
     """Refuse a tree that lacks what every fit has."""
-    absent = [f"the attribute {name}" for name in _ATTRIBUTES if name not in fit.attrs]
-    absent += [f"the group {name}" for name in _GROUPS if name not in fit.children]
+    check_fit(fit)
+    _refuse_absent([f"the attribute {name}" for name in _ATTRIBUTES if name not in fit.attrs])
+
+
+def _refuse_absent(absent: list[str]) -> None:
     if absent:
-        raise InputError(
-            f"a DataTree is no fit: it lacks {', '.join(absent)}",
-            where="the fit",
-            expected="what mb.fit returned, or mb.open read",
-            remedy="mb.fit('rasch', runs)",
-        )
+        raise _no_fit(f"a DataTree is no fit: it lacks {', '.join(absent)}")
+
+
+def _no_fit(found: str) -> InputError:
+    return InputError(
+        found,
+        where="the fit",
+        expected="what mb.fit returned, or mb.open read",
+        remedy="mb.fit('rasch', runs)",
+    )
 
 
 def _with_options_of(fit: xr.DataTree, model: ModelFile) -> ModelFile:

@@ -42,7 +42,7 @@ from measurebayes.checks.cancellation.tasks import divisions, task_values
 from measurebayes.checks.studies import run_tasks
 from measurebayes.classical import estimate
 from measurebayes.data.schema import validate
-from measurebayes.errors import InputError, shown
+from measurebayes.errors import InputError, check_level, shown
 
 # Point estimates that are additive: an increasing function of ability less difficulty.
 NULLS = ("common_slope", "rasch_ml", "constant_hazard", "weibull")
@@ -345,16 +345,7 @@ def _sizes(sizes: Sequence[float]) -> np.ndarray:
 
 
 def _check_level(level: Any, replicates: int) -> None:
-    number = isinstance(level, int | float | np.integer | np.floating) and not isinstance(
-        level, bool
-    )
-    if not number or not 0 < level < 1:
-        raise InputError(
-            f"level={shown(level)}",
-            where="the arguments of cancellation_power",
-            expected="a number between 0 and 1",
-            remedy="level=0.05",
-        )
+    check_level(level, "the arguments of cancellation_power", "level=0.05")
     if level * (1 + replicates) < 1:
         raise InputError(
             f"the smallest p value from {replicates} replicates is {1 / (1 + replicates):.3g}, "

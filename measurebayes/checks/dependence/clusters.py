@@ -17,7 +17,7 @@ import xarray as xr
 from scipy.special import ndtr, stdtrit
 
 from measurebayes.checks.dependence.design import Design, data_of
-from measurebayes.errors import InputError
+from measurebayes.errors import check_level
 
 RESAMPLES = 2000
 _BLOCK = 64 * 2**20  # bytes of resampled weights
@@ -64,8 +64,7 @@ def clustered_rates(
     InputError
         There are no attempts, or `level` is not between 0 and 1.
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level={level}", where="clustered_rates", expected="between 0 and 1")
+    check_level(level, "clustered_rates")
     data = data_of(runs)
     design = Design.of(data)
     share = design.successes / design.attempts
