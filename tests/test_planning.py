@@ -158,3 +158,23 @@ def test_sensitivity_fits_each_size_of_error(monkeypatch):
     assert [t.get_text() for t in panel.get_xticklabels()] == ["0", "1"]
     with pytest.raises(InputError, match=r"success=0\.8"):
         plot_error_sensitivity(table, 0.8)
+
+
+def test_a_horizon_far_beyond_the_suite_is_not_measured():
+    fit = horizon_fit()
+    far = mb.plan_suite(fit, hours=1e6, added=[0], replications=30)
+    assert far["unbounded"].item() > 0.9
+    assert far["close"].item() < 0.1
+    low = mb.plan_suite(fit, hours=1e-9, added=[0], replications=30)
+    assert low["unbounded"].item() > 0.9
+    near = mb.plan_suite(fit, hours=1.0, added=[0], replications=30)
+    assert near["unbounded"].item() == 0.0
+
+
+def test_more_attempts_than_the_quadrature_can_take_are_refused():
+    fit = horizon_fit()
+    many = mb.plan_suite(fit, hours=4.0, added=[10], replications=60, attempts=100)
+    assert many["covers"].item() > 0.8
+    assert many["width"].item() > 1.1  # effects of tasks stay, however many attempts
+    with pytest.raises(InputError, match="attempts=101"):
+        mb.plan_suite(fit, hours=4.0, attempts=101)

@@ -69,7 +69,7 @@ def plan(fit: str, as_json: bool, **settings: Any) -> None:
     and on new ones, and estimates their horizons. width: the factor by which the interval reaches
     to each side, median; narrow: share of agents whose interval is as narrow as the factor; close:
     share whose estimate is within the factor of the truth; covers: share of intervals that hold
-    the truth; unbounded: share whose interval has no end within a factor of 200.
+    the truth; unbounded: share whose horizon nothing bounds on one side.
     """
     import measurebayes as mb
 

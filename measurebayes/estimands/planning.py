@@ -22,6 +22,7 @@ from measurebayes.estimands.horizons import longest_minutes
 from measurebayes.estimands.length import typical_steepness
 from measurebayes.inference.results import check_fit
 
+MOST_ATTEMPTS = 100  # of which the quadrature over effects of tasks is still exact enough
 REACH, STEP = 8.0, 0.125  # doublings to each side of the true horizon, and between points
 STEEPNESSES = 13  # points of a grid over its middle 99.8 %
 NODES = 31  # of the quadrature over effects of tasks
@@ -113,7 +114,7 @@ def plan_suite(
     added
         Numbers of new tasks to try, each once. Their lengths are spread evenly on the log scale.
     attempts
-        At each task; by default the most frequent number in the data.
+        At each task, at most 100; by default the most frequent number in the data.
     between
         Hours of the shortest and the longest new task; by default from the longest task of the
         suite to 4 times `hours` (the other way round where the suite reaches further).
@@ -125,12 +126,13 @@ def plan_suite(
     Returns
     -------
     pandas.DataFrame
-        One row a number of tasks: added; width (median over replications of the factor by which the
-        interval reaches to each side, 2^(half its width in doublings)); narrow (share of
-        replications whose interval is as narrow as `factor`); close (share whose median is within
-        `factor` of the truth); covers (share of intervals that hold the truth); unbounded (share
-        whose interval ends at the edge of the grid). Attributes: hours, factor, level, attempts,
-        between.
+        One row a number of tasks: added; width (median over replications of the factor by which
+        the interval reaches to each side, 2^(half its width in doublings)); narrow (share of
+        replications whose interval is as narrow as `factor`); close (share that is bounded and
+        whose median is within `factor` of the truth); covers (share of intervals that hold the
+        truth); unbounded (share whose posterior goes on at an end of the grid: nothing bounds the
+        horizon there, and width says where the grid ends). Attributes: hours, factor, level,
+        attempts, between.
 
     Raises
     ------
@@ -145,11 +147,12 @@ def plan_suite(
     suite, data = suite_of(fit), fit["data"].to_dataset()
     tried = attempts or int(np.bincount(data["attempts"].values).argmax())
     ends = between or tuple(sorted((longest_minutes(data) / 60.0, BEYOND * hours)))
-    if not 0.0 < ends[0] <= ends[1] < np.inf or tried < 1:
+    if not 0.0 < ends[0] <= ends[1] < np.inf or not 1 <= tried <= MOST_ATTEMPTS:
         raise InputError(
             f"between={between!r}, attempts={attempts!r}",
             where="plan_suite",
-            expected="hours of the shortest and longest new task; at least one attempt",
+            expected="hours of the shortest and longest new task; 1 to "
+            f"{MOST_ATTEMPTS} attempts: more say nothing about a task's own effect",
             remedy=f"between=(30, {BEYOND * hours:g}), attempts=6",
         )
     truth = float(np.log2(60.0 * hours))
@@ -267,21 +270,40 @@ def sum_terms(
         eta = line[..., None] - mean[task] - sd[task] * nodes
         log_p, log_q = log_expit(eta), log_expit(-eta)
         for y in np.unique(won[:, task]):
-            with np.errstate(divide="ignore"):  # a point far off, at very many attempts
-                term = np.log(np.exp(y * log_p + (attempts - y) * log_q) @ weights)
+            terms = y * log_p + (attempts - y) * log_q
+            largest = terms.max(axis=-1)  # with very many attempts all of them would vanish
+            term = largest + np.log(np.exp(terms - largest[..., None]) @ weights)
             total[won[:, task] == y] += term
     return total
 
 
-def quantiles(grid: _Grid, terms: np.ndarray, at: Sequence[float]) -> np.ndarray:
-    """Quantiles of the posterior of log2 horizons (replication, quantile), steepness summed out."""
+def shares_below(grid: _Grid, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior of log2 horizons, steepness summed out: edges (edge,), shares (replication, edge).
+
+    The mass of a point of the grid lies evenly around it.
+    """
     density = terms + grid.log_prior
     density = np.exp(density - density.max((1, 2), keepdims=True)).sum(2)
     mass = np.cumsum(density, axis=1)
-    edges = grid.horizon + STEP / 2  # the mass of a point lies evenly around it
-    edges = np.concatenate([[grid.horizon[0] - STEP / 2], edges])
-    shares = np.concatenate([np.zeros((len(mass), 1)), mass / mass[:, -1:]], axis=1)
+    edges = np.concatenate([[grid.horizon[0] - STEP / 2], grid.horizon + STEP / 2])
+    return edges, np.concatenate([np.zeros((len(mass), 1)), mass / mass[:, -1:]], axis=1)
+
+
+def quantiles(grid: _Grid, terms: np.ndarray, at: Sequence[float]) -> np.ndarray:
+    """Quantiles of the posterior of log2 horizons (replication, quantile)."""
+    edges, shares = shares_below(grid, terms)
     return np.array([np.interp(at, row, edges) for row in shares])
+
+
+def open_ended(grid: _Grid, terms: np.ndarray, tail: float) -> np.ndarray:
+    """Whether half of a tail's probability, or more, lies in the last doubling at an end.
+
+    There a flat prior would go on, so that interval and median are those of the grid.
+    """
+    edges, shares = shares_below(grid, terms)
+    first = np.array([np.interp(edges[0] + 1.0, edges, row) for row in shares])
+    last = 1.0 - np.array([np.interp(edges[-1] - 1.0, edges, row) for row in shares])
+    return np.maximum(first, last) > tail / 2.0
 
 
 def _judge(
@@ -290,13 +312,13 @@ def _judge(
     tail = (1.0 - level) / 2.0
     low, middle, high = quantiles(grid, terms, [tail, 0.5, 1.0 - tail]).T
     width = 2.0 ** ((high - low) / 2.0)
-    edge = REACH - 4 * STEP
+    unbounded = open_ended(grid, terms, tail)
     return {
         "width": float(np.median(width)),
         "narrow": float(np.mean(width <= factor)),
-        "close": float(np.mean(np.abs(middle - truth) <= np.log2(factor))),
+        "close": float(np.mean((np.abs(middle - truth) <= np.log2(factor)) & ~unbounded)),
         "covers": float(np.mean((low <= truth) & (truth <= high))),
-        "unbounded": float(np.mean((high - truth > edge) | (truth - low > edge))),
+        "unbounded": float(np.mean(unbounded)),
     }
 
 

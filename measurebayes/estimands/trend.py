@@ -199,7 +199,9 @@ def trend_table(
     """
     check_level(level, "trend_table")
     if isinstance(fits, xr.DataTree):
-        return trend_table({str(fits.attrs.get("model", "trend")): fits}, weights, crossing_minutes, level)
+        return trend_table(
+            {str(fits.attrs.get("model", "trend")): fits}, weights, crossing_minutes, level
+        )
     if not isinstance(fits, Mapping) or not fits:
         raise InputError(
             f"a {type(fits).__name__} without fits",
