@@ -172,8 +172,9 @@ def trends_table(rows: dict) -> str:
         days = (
             f"{row['doubling_days']:.0f} ({row['doubling_low']:.0f} to {row['doubling_high']:.0f})"
         )
-        change = signed(row["acceleration"], 1)
-        change += f" (P > 0: {row['p_accelerates']:.2f})"
+        change = "0 by construction"
+        if name != "linear":
+            change = f"{signed(row['acceleration'], 1)} (P > 0: {row['p_accelerates']:.2f})"
         date = str(row["crosses_480"])[:7]
         elpd = ""
         if row["elpd"] is not None:
