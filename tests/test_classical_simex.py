@@ -133,3 +133,9 @@ def test_agents_without_a_horizon():
 def test_errors(metr, wrong):
     with pytest.raises(InputError):
         mb.simex(metr, **wrong)
+
+
+@pytest.mark.parametrize("size", [100.0, 1e6, 1e300, np.inf])
+def test_errors_longer_than_any_suite_are_refused(metr, size):
+    with pytest.raises(mb.InputError, match="error_sd holds"):
+        mb.simex(metr, error_sd=size)

@@ -43,3 +43,32 @@ def test_what_does_not_go_together_is_refused():
     assert found.exit_code == 2
     assert "measurebayes horizons metr-th1.1 --classical" in found.stderr
     assert run("metr-th1.1", "--classical", "--success", 1.2).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--kind", "marginal"), ("--level", 0.5)],
+)
+def test_options_of_fits_are_refused_with_regressions(words):
+    found = run("metr-th1.1", "--classical", *words)
+    assert found.exit_code == 2
+    assert f"leave out {words[0]}" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("--error-sd", 1), ("--bootstrap", 10), ("--unweighted",), ("--seed", 3)]
+)
+def test_options_of_regressions_are_refused_with_fits(words):
+    found = run("fit.nc", *words)
+    assert found.exit_code == 2
+    assert f"leave out {words[0]}, or add --classical" in found.stderr
+
+
+def test_intervals_of_regressions_have_the_level_that_was_asked_for(metr):
+    options = ("--classical", "--success", 0.5, "--bootstrap", 20)
+    found = run("metr-th1.1", *options, "--level", 0.5, "--json")
+    table = pd.DataFrame(json.loads(found.stdout))
+    expected = mb.classical_horizons(metr, success=[0.5], bootstrap=20, level=0.5)
+    pd.testing.assert_frame_equal(table, expected, check_dtype=False, rtol=1e-9)
+    assert "50 % intervals" in run("metr-th1.1", *options, "--level", 0.5).stdout
+    assert "95 % intervals" in run("metr-th1.1", *options).stdout

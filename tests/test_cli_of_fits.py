@@ -197,3 +197,12 @@ def test_weights_by_refits_are_those_of_crossval(files, tmp_path, monkeypatch):
     refused = run("trend", path, tmp_path / "own.nc", "--weights", "crossval")
     assert refused.exit_code == 2
     assert "own was fitted with priors of its own" in refused.stderr
+
+
+def test_the_way_from_data_to_horizons_is_told_for_data_alone(tmp_path):
+    (tmp_path / "broken.nc").write_bytes(b"no fit")
+    for name in ("nofile.nc", "broken.nc"):
+        found = run("horizons", tmp_path / name)
+        assert found.exit_code == 2
+        assert "--classical" not in found.stderr
+    assert "--classical" in run("horizons", "metr-th1.1").stderr

@@ -146,3 +146,10 @@ def test_fits_are_compared_by_their_draws(rng, monkeypatch):
     sd = 0.3 * np.sqrt(2)
     np.testing.assert_allclose(np.log(found.ratio_high), 0.4 + 1.96 * sd, atol=0.1)
     np.testing.assert_allclose(found.p_longer, 0.827, atol=0.03)  # Phi(0.4 / sd)
+
+
+def test_kinds_of_horizons_are_those_of_fits(metr):
+    with pytest.raises(mb.InputError, match="kind='marginal' for data"):
+        mb.compare_suites(metr, metr, kind="marginal", bootstrap=2)
+    with pytest.raises(TypeError):
+        mb.compare_suites(metr, metr, foo=1)

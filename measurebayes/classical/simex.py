@@ -27,6 +27,7 @@ from measurebayes.classical.horizons import (
 from measurebayes.errors import InputError, listed, shown
 
 ESTIMATES = ("horizon", "line")
+LARGEST_ERROR = 100.0  # doublings: no suite is that long
 CURVES = {"linear": 1, "quadratic": 2, "rational": 2}  # lambdas beside 0 that each needs
 NOT_FINITE = "noise leaves no finite horizon to extrapolate: estimate='line' extrapolates the line"
 FALLBACK = "a rational curve has a pole here: quadratic"
@@ -234,12 +235,13 @@ def _error_of_cells(
             expected=f"one number, or one for each of the {tasks} tasks",
         )
     of_cells = np.broadcast_to(value, tasks)[cells.task]
-    if not ((of_cells >= 0.0) & np.isfinite(of_cells)).all():
-        wrong = of_cells[~((of_cells >= 0.0) & np.isfinite(of_cells))]
+    possible = (of_cells >= 0.0) & (of_cells < LARGEST_ERROR)
+    if not possible.all():
+        wrong = of_cells[~possible]
         raise InputError(
             f"error_sd holds {listed(np.unique(wrong).tolist())}",
             where="argument error_sd",
-            expected="standard deviations of log2 minutes, 0 or more",
+            expected=f"standard deviations of log2 minutes, from 0 to under {LARGEST_ERROR:g}",
             remedy="error_sd=1.0: observed and true minutes differ by a factor of 2, typically",
         )
     return of_cells

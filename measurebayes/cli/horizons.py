@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_PAIRS = 30  # printed
+CLASSICAL_LEVEL = 0.95  # of bootstrap intervals, as METR gives
 
 # What only regressions have; the names are those of the functions' arguments.
 classical_options = all_of(
@@ -45,7 +46,7 @@ classical_options = all_of(
         type=click.IntRange(0),
         default=0,
         show_default=True,
-        help="With --classical: resamples of families, tasks and attempts, for 95 % intervals.",
+        help="With --classical: resamples of families, tasks and attempts, for intervals.",
     ),
     click.option(
         "--error-sd",
@@ -81,7 +82,7 @@ classical_options = all_of(
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
-    help="Of fits: probability of the intervals.",
+    help="Probability of the intervals; with --classical 0.95 unless given.",
 )
 @click.option(
     "--inversions",
@@ -119,12 +120,15 @@ def horizons(
     import measurebayes as mb
 
     success = settings["success"]
+    given = given_options()
+    refuse_ignored(given, classical)
     if inversions:
         check_two(success)
     if output is not None:
         check_output(output, targets)
     if classical:
-        table, title = regressions(one_of(targets), reading, **settings)
+        level = level if "level" in given else CLASSICAL_LEVEL
+        table, title = regressions(one_of(targets), reading, level=level, **settings)
         pairs = mb.inversions(table, success) if inversions else None
         shown = table if table["note"].any() else table.drop(columns="note")
         tables, curves = [(title, shown)], "by logistic regressions"
@@ -142,6 +146,31 @@ def horizons(
             click.echo()
     if output is not None:
         save_csv(table if pairs is None else pairs, output)
+
+
+def given_options() -> set[str]:
+    """Return the names of the options that stand on the command line."""
+    context = click.get_current_context()
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {name for name in context.params if context.get_parameter_source(name) is typed}
+
+
+def refuse_ignored(given: set[str], classical: bool) -> None:
+    """Refuse options that would make no difference: a table would seem to heed them."""
+    names = ("kind",) if classical else ("unweighted", "bootstrap", "error_sd", "seed")
+    ignored = [f"--{name.replace('_', '-')}" for name in names if name in given]
+    if classical and "level" in given and "bootstrap" not in given:
+        ignored.append("--level")
+    if ignored:
+        of = "of regressions" if classical else "of fits"
+        raise InputError(
+            f"{', '.join(ignored)} {'with' if classical else 'without'} --classical",
+            where="the command line",
+            expected=f"options that horizons {of} have"
+            + (" (--level with --bootstrap)" if "--level" in ignored else ""),
+            remedy=f"leave out {', '.join(ignored)}"
+            + ("" if classical else ", or add --classical"),
+        )
 
 
 def check_two(success: tuple[float, ...]) -> None:
@@ -168,12 +197,15 @@ def one_of(targets: tuple[str, ...]) -> str:
 
 
 def fits_of(targets: tuple[str, ...]) -> dict[str, xr.DataTree]:
-    """Open fits; the message for what is none says how data get horizons."""
+    """Open fits; the message for data says how they get horizons."""
+    from measurebayes.data import bundled_names
+
     try:
         return open_fits(targets)
     except InputError as error:
-        if "fit" in str(error.expected):
-            data = next((t for t in targets if not t.endswith(".nc")), targets[0])
+        data = next((t for t in targets if not t.endswith(".nc")), targets[0])
+        is_data = data in bundled_names() or (Path(data).is_file() and not data.endswith(".nc"))
+        if is_data and "fit" in str(error.expected):
             error.remedy = (
                 f"measurebayes fit horizon_task {data} -o fit.nc, then horizons fit.nc; or, "
                 f"without a model, measurebayes horizons {data} --classical"
@@ -269,6 +301,7 @@ def regressions(
     bootstrap: int,
     error_sd: float | None,
     seed: int,
+    level: float,
 ) -> tuple[pd.DataFrame, str]:
     """Return the table of horizons by regressions, and its title.
 
@@ -283,7 +316,8 @@ def regressions(
     kind = "logistic regressions, " + ("unweighted" if unweighted else "weighted by family")
     if error_sd is None:
         runs = load_data(data, reading)
-        table = mb.classical_horizons(runs, bootstrap=bootstrap, **shared)
+        table = mb.classical_horizons(runs, bootstrap=bootstrap, level=level, **shared)
+        kind += f"; {100 * level:g} % intervals" if bootstrap else ""
         return table, f"Horizons in minutes, {kind}"
     if bootstrap:
         raise InputError(

@@ -150,6 +150,7 @@ def inversions(
         Not two success rates, or no curve.
     """
     if isinstance(fit_or_table, pd.DataFrame):
+        check_choice("kind", kind, KINDS[:1], "inversions of a table")
         return classical_inversions(fit_or_table, success)
     names = list(success_names(success))
     if len(names) != 2:

@@ -117,7 +117,7 @@ def compare_suites(
     level: float = 0.95,
     bootstrap: int = 1000,
     seed: int = 0,
-    **options: Any,
+    kind: str = "typical",
 ) -> pd.DataFrame:
     """Compare the horizons of agents on two versions of a suite.
 
@@ -136,8 +136,8 @@ def compare_suites(
         Resamples of data; posteriors are taken as they are.
     seed : int
         Of the resamples, and of the pairing of draws.
-    **options
-        Further arguments of `measurebayes.estimands.horizons` for fits: ``kind``.
+    kind : str
+        Of fits: "typical" or "marginal", as for `measurebayes.horizons`.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def compare_suites(
         )
     rng = np.random.default_rng(seed)
     rates = list(names.values())
-    drawn = [_draws(suite, rates, bootstrap, rng, options) for suite in (old, new)]
+    drawn = [_draws(suite, rates, bootstrap, rng, kind) for suite in (old, new)]
     agents = [agent for agent in drawn[0] if agent in drawn[1]]
     if not agents:
         raise InputError(
@@ -230,15 +230,22 @@ def _draws(
     rates: list[float],
     bootstrap: int,
     rng: np.random.Generator,
-    options: Mapping[str, Any],
+    kind: str,
 ) -> dict[str, np.ndarray]:
     """Draws of each agent's horizons in minutes (draw, success)."""
     if isinstance(suite, xr.DataTree):
         module = importlib.import_module("measurebayes.estimands.horizons")
-        drawn = module.horizons(suite, success=rates, **options)
+        drawn = module.horizons(suite, success=rates, kind=kind)
         table = drawn.stack(sample=("chain", "draw")).transpose("agent", "sample", "success")
         labels, values = table["agent"].values.tolist(), table.values
     else:
+        if kind != "typical":
+            raise InputError(
+                f"kind={kind!r} for data",
+                where="compare_suites",
+                expected="kinds of horizons for fits: regressions know no tasks",
+                remedy="leave kind out, or fit horizon_task to both suites",
+            )
         cells = AgentCells.of(suite, weighted=True)
         lines = resampled_lines(cells, bootstrap, int(rng.integers(2**32)))
         shortest = reach(cells)[0]
