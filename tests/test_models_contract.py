@@ -36,7 +36,7 @@ def one_change(name):
     return labels
 
 
-LONG = ("additive", "monotone")  # PyMC compiles them for seconds
+LONG = ("additive", "monotone", "horizon_eiv", "three_pl", "bifactor", "mirt")  # PyMC compiles them for seconds
 
 
 def with_changes(first, label):

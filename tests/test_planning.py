@@ -160,6 +160,7 @@ def test_sensitivity_fits_each_size_of_error(monkeypatch):
         plot_error_sensitivity(table, 0.8)
 
 
+@pytest.mark.slow
 def test_a_horizon_far_beyond_the_suite_is_not_measured():
     fit = horizon_fit()
     far = mb.plan_suite(fit, hours=1e6, added=[0], replications=30)
@@ -171,6 +172,7 @@ def test_a_horizon_far_beyond_the_suite_is_not_measured():
     assert near["unbounded"].item() == 0.0
 
 
+@pytest.mark.slow
 def test_more_attempts_than_the_quadrature_can_take_are_refused():
     fit = horizon_fit()
     many = mb.plan_suite(fit, hours=4.0, added=[10], replications=60, attempts=100)
