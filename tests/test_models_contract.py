@@ -36,7 +36,8 @@ def one_change(name):
     return labels
 
 
-LONG = ("additive", "monotone", "horizon_eiv", "three_pl", "bifactor", "mirt")  # PyMC compiles them for seconds
+# PyMC compiles them for seconds
+LONG = ("additive", "monotone", "horizon_eiv", "three_pl", "bifactor", "mirt")
 
 
 def with_changes(first, label):
