@@ -66,7 +66,9 @@ def test_tasks_and_families_left_out_agree_with_fits_without_them(tiny, rng, mod
         assert len(trusted) >= 2
         for place in trusted[-2:]:
             expected, error = left_out(model, tiny, label == place, rng)
-            assert float(found["elpd"][place]) == pytest.approx(expected, abs=3 * error + 0.05)
+            # 1,000 draws that follow one another, with weights: about 0.08 from seed to seed
+            both = 3 * np.hypot(error, 0.08)
+            assert float(found["elpd"][place]) == pytest.approx(expected, abs=both)
 
 
 @pytest.mark.slow
@@ -99,6 +101,7 @@ def test_an_attempt_and_a_cell_are_left_out_exactly(tiny):
     for unit in ("attempt", "cell"):
         result = loo(fit, unit)
         expected = result["elpd"].values.copy()
+        result["pareto_k"].values[:] = 0.1
         result["pareto_k"].values[:4] = 0.9
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
