@@ -250,7 +250,7 @@ def test_real_timing_data_tell_how_much_people_differ(shared_data):
     window = np.char.startswith(runs["task"].values, "ai_rd_")  # RE-Bench: eight hours for all
     kinds = np.where(window, "window", runs["minutes_kind"].values).astype(str)
     runs = runs.assign(minutes_kind=("task", kinds))
-    fit = mb.fit("horizon_eiv", runs, slopes="common", seed=1, progress=False)
+    fit = mb.fit("horizon_eiv", runs, slopes="common", seed=1, draws=2500, progress=False)
     table = mb.check(fit).set_index("name")
     assert table.loc[["rhat", "ess_bulk", "ess_tail", "divergences"], "passed"].all(), table
     # the pooled standard deviation of repeated successes, plainly; and how uncertain it is
