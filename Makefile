@@ -11,7 +11,7 @@ setup:
 demo: setup ## the main job on real data: fits, comparison, checks and demo/report.html
 	$(BIN)/measurebayes analyse metr-th1.1 --models rasch two_pl -o demo/
 
-test: setup ## the whole suite, 11 minutes on two cores
+test: setup ## the whole suite, 15 minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10 -m slow
 
