@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pages import put
 from scipy.special import expit
 
 import measurebayes as mb
 from measurebayes.checks.dependence import clustered_rates
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "dependence.md"
-MARKS = ("<!-- coverage: begin -->", "<!-- coverage: end -->")
 ABILITIES = np.array([-1.5, -0.5, 0.0, 0.5, 1.5])
 ATTEMPTS, TASK_SD, SEED = 4, 2.0, 20260101
 # SDs in logits: of what an agent and a family have to themselves; of families' difficulties
@@ -105,10 +105,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=400)
     table = "\n".join(rows(parser.parse_args().replications))
     print(table)
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
+    put(PAGE, "coverage", table)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from pages import put
 from scipy.special import expit
 
 import measurebayes as mb
 from measurebayes.program.registry import get_model
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "dependence.md"
-MARKS = ("<!-- power: begin -->", "<!-- power: end -->")
 AGENTS, FAMILIES, TASKS, ATTEMPTS, TASK_SD = 20, 20, 3, 4, 1.5
 DRAWS, SEED = 200, 20260101
 TESTLET_SDS = (0.0, 0.5, 1.0)
@@ -116,10 +116,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=200)
     table = "\n".join(rows(parser.parse_args().replications))
     print(table)
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
+    put(PAGE, "power", table)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ class EvaluateProgram(Program):
         found = (v.coords[name].values for v in self.values.values() if name in v.coords)
         return next(found, None)
 
+    def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
+        """Keep the axes of the parameters that are not the variable's own, for `sample`."""
+        self.batch = self.batch_dims(parameters, dims)
+
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Return the given value."""
         if name not in self.values:

@@ -115,6 +115,14 @@ def design_effect(residual: np.ndarray, group: np.ndarray) -> np.ndarray:
     return (together**2).sum(axis=-1) / np.maximum((residual**2).sum(axis=-1), 1e-300)
 
 
+def above(observed: np.ndarray, replicated: np.ndarray) -> np.ndarray:
+    """Share of draws, along the first axis, whose replicate exceeds the data; ties count half."""
+    share: np.ndarray = np.mean(
+        (replicated > observed) + 0.5 * (replicated == observed), axis=0, dtype=float
+    )
+    return share
+
+
 class Q3:
     """Yen's Q3: correlation over agents of two tasks' residuals [3]_.
 

@@ -17,11 +17,10 @@ from measurebayes.backends.evaluate import EvaluateProgram
 from measurebayes.backends.simulate import DRAW
 from measurebayes.checks.discrepancy import group_sums
 from measurebayes.checks.predictive import P_LIMIT, chance, p_value, time_bands
-from measurebayes.checks.replicates import BUDGET, chosen_draws
+from measurebayes.checks.replicates import BUDGET, REPLICATES, chosen_draws
 from measurebayes.checks.rows import Check, not_judged
 from measurebayes.program.labelled import Labelled, labelled
 
-REPLICATES = 400
 RENEWED = ("task_effect", "difficulty", "family_effect", "discrimination")
 ROW = "predictive_length"
 
@@ -41,17 +40,12 @@ class NewTasks(EvaluateProgram):
         super().__init__(data, values)
         self.rng = rng
 
-    def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
-        """Keep the parameters as stated, whose axes `sample` needs."""
-        self._stated = parameters
-
     def sample(self, name: str, family: str, parameters: tuple[Any, ...], dims: tuple) -> Labelled:
         """Return the given value, or a new one."""
         if name not in RENEWED or not {"task", "family"} & set(dims):
             return super().sample(name, family, parameters, dims)
-        batch = self.batch_dims(tuple(self._stated), dims)
         own = np.broadcast_shapes(*(np.shape(p) for p in parameters), self.size(dims))
-        return Labelled(DRAW[family](self.rng, own, *parameters), (*batch, *dims), name)
+        return Labelled(DRAW[family](self.rng, own, *parameters), (*self.batch, *dims), name)
 
 
 def band_rates(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> xr.Dataset:

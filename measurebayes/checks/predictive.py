@@ -24,20 +24,21 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.checks.bands import Bands, with_equal_tasks
+from measurebayes.checks.dependence.design import Design
 from measurebayes.checks.discrepancy import (
     LEAST_COMMON_AGENTS,
     LEAST_EACH_OUTCOME,
     Q3,
+    above,
     design_effect,
     freeman_tukey,
     group_sums,
     mixed_share,
 )
-from measurebayes.checks.replicates import BUDGET, posterior_replicates
+from measurebayes.checks.replicates import BUDGET, REPLICATES, posterior_replicates
 from measurebayes.checks.rows import Check, not_judged
 
 P_LIMIT = 0.005
-REPLICATES = 400
 BANDS = 6
 
 # name of the check, what its groups are called, what to do when it fails
@@ -98,9 +99,7 @@ def posterior_predictive(
         groups["band"] = (band[task], np.asarray(band_labels, dtype=str))
     q3 = Q3(agent, task, attempts, data.sizes["agent"], data.sizes["task"])
     pairs = q3.pairs(observed)
-    family = data["family_index"].values[task]
-    _, group = np.unique(agent * data.sizes["family"] + family, return_inverse=True)
-    shared = bool((np.bincount(group) >= 2).any())
+    design = Design.of(data)
 
     parts: dict[str, list[np.ndarray]] = {}
     mean_probability = np.zeros(len(observed))
@@ -115,15 +114,15 @@ def posterior_predictive(
         parts.setdefault("q3_replicated", []).append(np.array(again))
         if (attempts >= 2).any():
             parts.setdefault("mixed_replicated", []).append(mixed_share(replicated, attempts))
-        if shared:
+        if design.shared:
             for kind, successes in (("observed", observed), ("replicated", replicated)):
-                effect = design_effect(successes - probability * attempts, group)
+                effect = design_effect(successes - probability * attempts, design.group)
                 parts.setdefault(f"families_{kind}", []).append(effect)
     found = {name: np.concatenate(values) for name, values in parts.items()}
     mean_probability /= len(found["q3_observed"])
     matrix = q3.matrix(observed, mean_probability)
     result = _dataset(found, groups, observed, attempts, matrix)
-    if shared:
+    if design.shared:
         for kind in ("families_observed", "families_replicated"):
             result[kind] = ("replicate", found[kind])
     return result
@@ -197,7 +196,7 @@ def _dataset(
 
 def p_value(observed: np.ndarray, replicated: np.ndarray) -> float:
     """Share of replicates above the observed discrepancy; ties count half."""
-    return float(np.mean((replicated > observed) + 0.5 * (replicated == observed)))
+    return float(above(observed, replicated))
 
 
 def _distance_p(found: xr.Dataset, name: str) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 BUDGET = 128 * 2**20  # bytes
+REPLICATES = 400  # of a check, unless told otherwise
 _STREAM = 20_250  # keeps these random numbers apart from others made from the same seed
 
 

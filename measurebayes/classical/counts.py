@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.data.schema import check_is_dataset
+from measurebayes.data.summary import check_attempts
 from measurebayes.errors import InputError, listed
 
 # Standard deviation of the ridge on levels and slopes (logits, or logits per doubling). It moves
@@ -72,13 +73,7 @@ class Counts:
             There are no cells.
         """
         check_is_dataset(runs)
-        if not runs.sizes["cell"]:
-            raise InputError(
-                "there are no attempts",
-                where=str(runs.attrs.get("name", "the data")),
-                expected="at least one cell with attempts",
-                remedy="look at the data with measurebayes.data.summarise(runs)",
-            )
+        check_attempts(runs)
         return cls(
             runs["agent_index"].values,
             runs["task_index"].values,

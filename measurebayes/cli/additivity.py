@@ -8,7 +8,13 @@ import click
 
 from measurebayes.cli.bands import as_options, parts_named, subset_option
 from measurebayes.cli.fitting import executor
-from measurebayes.cli.options import Command, json_option, load_data, reader_options
+from measurebayes.cli.options import (
+    Command,
+    jobs_option,
+    json_option,
+    load_data,
+    reader_options,
+)
 from measurebayes.cli.output import print_json, print_pairs, print_table
 from measurebayes.errors import InputError
 
@@ -34,7 +40,7 @@ from measurebayes.errors import InputError
     help="Of the cancellation check that both surfaces replicate.",
 )
 @click.option("--draws", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@jobs_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option

@@ -13,6 +13,7 @@ from measurebayes.cli.options import (
     Several,
     as_options,
     check_output,
+    jobs_option,
     json_option,
     load_data,
     output_option,
@@ -40,7 +41,7 @@ from measurebayes.cli.output import print_json, print_table, save_csv
     type=click.IntRange(1),
     help="Number of folds (by default 10), or of random splits into halves (3).",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@jobs_option
 @sampling_options
 @json_option
 @output_option("CSV file to write as well.", required=False)

@@ -12,6 +12,7 @@ from measurebayes.cli.options import (
     Several,
     check_output,
     json_option,
+    level_option,
     load_data,
     model_option,
     output_option,
@@ -102,7 +103,7 @@ def misfit(fit: str, group: tuple[str, ...], as_json: bool, output: Path | None)
 
     import measurebayes as mb
     from measurebayes.checks.dependence.misfit import fitness_tables
-    from measurebayes.checks.predictive import REPLICATES
+    from measurebayes.checks.replicates import REPLICATES
 
     if output is not None:
         check_output(output, [fit])
@@ -201,13 +202,7 @@ def holds_fit(path: str) -> bool:
 @model_option
 @click.argument("fit")
 @click.option("--variable", help="What agents are compared by; ability where left out.")
-@click.option(
-    "--level",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Probability of the intervals.",
-)
+@level_option(0.95)
 @json_option
 @output_option("CSV file to write as well.", required=False)
 def pairs(fit: str, variable: str | None, level: float, as_json: bool, output: Path | None) -> None:

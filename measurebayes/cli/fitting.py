@@ -17,7 +17,9 @@ from measurebayes.cli.options import (
     Several,
     as_options,
     check_output,
+    jobs_option,
     json_option,
+    level_option,
     load_data,
     output_option,
     prior_values,
@@ -161,15 +163,9 @@ def analyse(
 @click.argument("data")
 @reader_options
 @click.option("--replications", type=click.IntRange(20), default=200, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@jobs_option
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.01,
-    show_default=True,
-    help="Smallest adjusted p value that passes.",
-)
+@level_option(0.01, "Smallest adjusted p value that passes.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @click.pass_context

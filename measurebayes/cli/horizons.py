@@ -13,6 +13,7 @@ from measurebayes.cli.options import (
     all_of,
     check_output,
     json_option,
+    level_option,
     load_data,
     model_option,
     output_option,
@@ -77,13 +78,7 @@ classical_options = all_of(
     help="Of fits: the horizon of a task of average difficulty for its length, or of a task drawn "
     "at random from those of its length.",
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="Probability of the intervals; with --classical 0.95 unless given.",
-)
+@level_option(0.9, "Probability of the intervals; with --classical 0.95 unless given.")
 @click.option(
     "--inversions",
     is_flag=True,

@@ -120,6 +120,16 @@ json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
 
+jobs_option: Decorator = click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes."
+)
+
+
+def level_option(default: float, text: str = "Probability of the intervals.") -> Decorator:
+    """Add --level with its default and its help text."""
+    between = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
+    return click.option("--level", type=between, default=default, show_default=True, help=text)
+
 
 def model_option(command: AnyCommand) -> AnyCommand:
     """Add --model, for fits made with model files of the user's own."""

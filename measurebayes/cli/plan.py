@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from measurebayes.cli.options import Command, Several, json_option, model_option
+from measurebayes.cli.options import (
+    Command,
+    Several,
+    json_option,
+    level_option,
+    model_option,
+)
 from measurebayes.cli.output import print_json, print_table
 from measurebayes.cli.results import open_fits, warn_unconverged
 from measurebayes.errors import InputError, listed
@@ -52,13 +58,7 @@ ENOUGH = 0.9  # share of agents whose interval shall be as narrow as the factor
 @click.option(
     "--attempts", type=click.IntRange(1), help="At each task; by default as mostly in the data."
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="Probability of the interval.",
-)
+@level_option(0.9, "Probability of the interval.")
 @click.option("--replications", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @json_option

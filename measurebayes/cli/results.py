@@ -13,6 +13,7 @@ from measurebayes.cli.group import CHECK_FAILED
 from measurebayes.cli.options import (
     Command,
     check_output,
+    jobs_option,
     json_option,
     load_data,
     model_option,
@@ -63,7 +64,7 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
     help="Fit again without each unit that importance sampling fails for (Pareto k over 0.7). "
     "With -o, terms that are done are kept in OUTPUT.part until all are.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@jobs_option
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @output_option("CSV file to write as well.", required=False)

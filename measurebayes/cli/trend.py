@@ -14,6 +14,7 @@ from measurebayes.cli.options import (
     Several,
     check_output,
     json_option,
+    level_option,
     model_option,
     output_option,
 )
@@ -50,13 +51,7 @@ TITLE = (
     metavar="MINUTES...",
     help="When the trend of the 50 % horizon reaches these: --crosses 480 10080.",
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Probability of the intervals.",
-)
+@level_option(0.95)
 @json_option
 @output_option("CSV file to write as well.", required=False)
 def trend(

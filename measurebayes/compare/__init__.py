@@ -162,6 +162,7 @@ def tabulate(results: Mapping[str, xr.Dataset], unit: str = "cell") -> pd.DataFr
 def same_data(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
     """Return fits as a dict, which must be of the same data."""
     from measurebayes.errors import InputError
+    from measurebayes.inference.results import of_other_data
 
     if not isinstance(fits, Mapping) or not fits:
         raise InputError(
@@ -171,17 +172,17 @@ def same_data(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
             remedy='measurebayes.compare({"rasch": fit1, "two_pl": fit2})',
         )
     fits = dict(fits)
-    first = next(iter(fits))
-    for name, fit in fits.items():
-        if fit.attrs.get("data_fingerprint") != fits[first].attrs.get("data_fingerprint"):
-            raise InputError(
-                f"{name!r} ({_data_name(fit)}) was fitted to other data than "
-                f"{first!r} ({_data_name(fits[first])})",
-                where="fits",
-                expected="fits of the same cells: predictive densities of different data differ "
-                "for other reasons than the model",
-                remedy="fit both models to the same runs",
-            )
+    name = of_other_data(fits)
+    if name is not None:
+        first = next(iter(fits))
+        raise InputError(
+            f"{name!r} ({_data_name(fits[name])}) was fitted to other data than "
+            f"{first!r} ({_data_name(fits[first])})",
+            where="fits",
+            expected="fits of the same cells: predictive densities of different data differ "
+            "for other reasons than the model",
+            remedy="fit both models to the same runs",
+        )
     return fits
 
 

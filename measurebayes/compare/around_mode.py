@@ -8,8 +8,9 @@ from scipy.special import logsumexp
 
 from measurebayes.backends.evaluate import binomial_coefficient
 from measurebayes.compare.laplace import SMALL, STEPS, Curvature, LogOdds, Mode, by_unit, find_mode
-from measurebayes.compare.nodes import LOG_TWO_PI, Nodes, bent, split
+from measurebayes.compare.nodes import Nodes, bent, split
 from measurebayes.compare.places import Places
+from measurebayes.program.records_first import LOG_TWO_PI
 
 LOOK = (
     1.0,

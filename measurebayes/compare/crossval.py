@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import logsumexp
 
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.own import OWN_AXES
-from measurebayes.compare.psis import BUDGET, draws_of, standard_error
+from measurebayes.compare.psis import BUDGET, draws_of, log_mean, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -273,8 +272,3 @@ def _predict(fold: _Fold) -> tuple[np.ndarray, bool, float]:
     for one in np.unique(group):
         density[one] = log_mean(terms[:, group == one].sum(axis=1))
     return density, converged(found), 0.0
-
-
-def log_mean(x: np.ndarray) -> np.ndarray:
-    """Log of the mean over draws, the last axis, of what these are logs of."""
-    return np.asarray(logsumexp(x, axis=-1) - np.log(x.shape[-1]))

@@ -12,8 +12,8 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import binomial_density, cell_logits
 from measurebayes.compare.attempts import half, parts, with_counts
-from measurebayes.compare.crossval import fitted, log_mean, tabulated
-from measurebayes.compare.psis import draws_of
+from measurebayes.compare.crossval import fitted, tabulated
+from measurebayes.compare.psis import draws_of, log_mean
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 

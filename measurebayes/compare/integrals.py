@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 from measurebayes.compare.around_mode import AroundMode, root_of, starts
 from measurebayes.compare.laplace import Curvature, LogOdds, Mode
 from measurebayes.compare.nodes import (
-    LOG_TWO_PI,
     MILD_BEND,
     MILD_REACH,
     Nodes,
@@ -23,6 +22,7 @@ from measurebayes.compare.nodes import (
 from measurebayes.compare.own import Draws, OwnParameters, aligned
 from measurebayes.compare.places import Kind, Places
 from measurebayes.errors import InputError
+from measurebayes.program.records_first import LOG_TWO_PI
 from measurebayes.program.registry import ModelFile
 
 ROUGH, FEW = 0.01, 6  # gain not worth a step towards the mode of a block; most steps

@@ -30,11 +30,12 @@ from itertools import product
 import numpy as np
 from scipy import special, stats
 
+from measurebayes.program.records_first import LOG_TWO_PI
+
 BEND, REACH = 0.6, 5.0  # REACH of t, on both sides
 MILD_BEND, MILD_REACH = 0.2, 4.5  # where the prior is about as wide as the posterior
 POOL = 16  # sets of nodes that draws take turns with, so that their errors average out
 _STREAM = 1_618
-LOG_TWO_PI = 1.8378770664093453
 
 
 @dataclass(frozen=True)

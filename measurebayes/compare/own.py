@@ -89,8 +89,7 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
             raise _no_rule(name, family, dims)
         if name not in self.numbers:
             return given
-        batch = self.batch_dims(tuple(self._stated), dims)
-        z = self.numbers[name]
+        batch, z = self.batch, self.numbers[name]
         front = tuple(d for d in z.dims if d not in dims)
         order = (*dict.fromkeys((*front, *batch)), *dims)
         own = [aligned(p, (*batch, *dims), order) for p in parameters]
@@ -100,10 +99,6 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
             others = -aligned(given.value, given.dims, order) / (size - 1.0)
             return Labelled(others + own[0] * (size / (size - 1.0)) ** 0.5 * number, order, name)
         return Labelled(_FROM_NORMAL[family](number, *own), order, name)
-
-    def note(self, name: str, family: str, parameters: tuple, dims: tuple[str, ...]) -> None:
-        """Keep the parameters as stated, whose axes tell how those of `sample` are aligned."""
-        self._stated = parameters
 
     def observe_times(self, kind: str, location: Any, scale: Any) -> None:
         """Refuse bounds, which have no place among the normal records."""

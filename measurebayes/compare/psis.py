@@ -226,8 +226,8 @@ def _loo_block(
     cells = len(log_likelihood)
     elpd, k, p = np.empty(cells), np.zeros(cells), np.zeros(cells)
     flat = (np.ptp(log_likelihood, axis=1) < even) | _tied(log_likelihood)
-    elpd[flat] = -_log_mean_exp(-log_likelihood[flat])
-    p[flat] = _log_mean_exp(log_likelihood[flat]) - elpd[flat]
+    elpd[flat] = -log_mean(-log_likelihood[flat])
+    p[flat] = log_mean(log_likelihood[flat]) - elpd[flat]
     if not flat.all():
         # one "chain": PSIS treats all draws alike
         rest = log_likelihood[~flat][:, None, :]
@@ -244,7 +244,8 @@ def _tied(log_likelihood: np.ndarray) -> np.ndarray:
     return np.asarray(np.ptp(smallest, axis=1) == 0.0)
 
 
-def _log_mean_exp(x: np.ndarray) -> np.ndarray:
+def log_mean(x: np.ndarray) -> np.ndarray:
+    """Log of the mean over draws, the last axis, of what these are logs of."""
     from scipy.special import logsumexp
 
-    return logsumexp(x, axis=1) - np.log(x.shape[1])
+    return np.asarray(logsumexp(x, axis=-1) - np.log(x.shape[-1]))

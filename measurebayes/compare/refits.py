@@ -14,10 +14,10 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.compare.attempts import outcomes, with_counts
-from measurebayes.compare.crossval import fitted, log_mean, with_numbers
+from measurebayes.compare.crossval import fitted, with_numbers
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.places import positions_by_axis
-from measurebayes.compare.psis import BUDGET, bad_k, draws_of, standard_error
+from measurebayes.compare.psis import BUDGET, bad_k, draws_of, log_mean, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 

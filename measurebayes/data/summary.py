@@ -13,6 +13,18 @@ from measurebayes.data.connect import pieces
 from measurebayes.data.provenance import fingerprint
 from measurebayes.data.schema import check_layout
 from measurebayes.data.statuses import counted_as, statuses_by_agent
+from measurebayes.errors import InputError
+
+
+def check_attempts(dataset: xr.Dataset) -> None:
+    """Raise InputError where there is nothing to count."""
+    if not dataset.sizes["cell"]:
+        raise InputError(
+            "there are no attempts",
+            where=str(dataset.attrs.get("name", "the data")),
+            expected="at least one cell with attempts",
+            remedy="look at the data with measurebayes.data.summarise(runs)",
+        )
 
 
 def summarise(dataset: xr.Dataset) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.errors import InputError, did_you_mean, shown
+from measurebayes.errors import InputError, check_level, did_you_mean, shown
 
 VARIABLES = ("ability", "log2_horizon")  # what agents are compared by, the first that a fit has
 
@@ -52,8 +52,7 @@ def agent_pairs(
         `level` is not between 0 and 1.
     """
     name = _variable(fit, variable)
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level={level}", where="agent_pairs", expected="between 0 and 1")
+    check_level(level, "agent_pairs")
     draws, names = _ordered(fit, name, agents)
     tail = (1.0 - level) / 2.0
     rows = []

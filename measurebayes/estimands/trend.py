@@ -17,7 +17,7 @@ from scipy.special import logit
 from measurebayes.classical.horizons import success_names
 from measurebayes.errors import InputError, check_choice, check_level, listed, shown
 from measurebayes.estimands.horizons import KINDS, quantile
-from measurebayes.inference.results import check_fit
+from measurebayes.inference.results import check_fit, of_other_data
 from measurebayes.program.data_verbs import DAYS_A_YEAR, RELEASES
 
 SCATTER = "log2_horizon_sd"  # of agents around the trend
@@ -210,8 +210,16 @@ def trend_table(
             remedy='mb.trend_table({"linear": fit})',
         )
     named: dict[str, xr.DataTree] = dict(fits)  # type: ignore[arg-type]
-    if weights is not None:
-        _same_data(named)
+    for fit in named.values():
+        check_fit(fit)
+    other = None if weights is None else of_other_data(named)
+    if other is not None:
+        raise InputError(
+            f"{other!r} was fitted to other data than {next(iter(named))!r}",
+            where="trend_table",
+            expected="weights of fits to the same data",
+            remedy="leave weights out, or fit all shapes to the same runs",
+        )
     parts = {name: _draws(fit, crossing_minutes) for name, fit in named.items()}
     if weights is not None:
         parts["weighted"] = _mixture(parts, weights)
@@ -232,20 +240,6 @@ def _draws(fit: xr.DataTree, crossing_minutes: Sequence[float]) -> dict[str, np.
     for minutes in crossing_minutes:
         found[f"crosses_{minutes:g}"] = crossing_dates(fit, minutes).values.ravel()
     return found
-
-
-def _same_data(fits: Mapping[str, xr.DataTree]) -> None:
-    """Refuse to mix trends of different data."""
-    for name, fit in fits.items():
-        check_fit(fit)
-        first = next(iter(fits))
-        if fit.attrs.get("data_fingerprint") != fits[first].attrs.get("data_fingerprint"):
-            raise InputError(
-                f"{name!r} was fitted to other data than {first!r}",
-                where="trend_table",
-                expected="weights of fits to the same data",
-                remedy="leave weights out, or fit all shapes to the same runs",
-            )
 
 
 def _mixture(

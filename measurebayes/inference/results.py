@@ -191,6 +191,13 @@ def _no_fit(found: str) -> InputError:
     )
 
 
+def of_other_data(fits: Mapping[str, xr.DataTree]) -> str | None:
+    """Return the name of a fit whose data are not those of the first one, if there is any."""
+    marks = {name: fit.attrs.get("data_fingerprint") for name, fit in fits.items()}
+    first = next(iter(marks.values()), None)
+    return next((name for name, mark in marks.items() if mark != first), None)
+
+
 def _with_options_of(fit: xr.DataTree, model: ModelFile) -> ModelFile:
     try:
         return model.with_options(**json.loads(fit.attrs.get("options", "{}")))

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
+from measurebayes.checks.discrepancy import above
 from measurebayes.checks.replicates import BUDGET, posterior_replicates
+from measurebayes.data.summary import check_attempts
 from measurebayes.errors import InputError
 
 SUMMARY = ["observed", "expected", "low", "high", "p"]
@@ -64,13 +66,7 @@ class Design:
         InputError
             There are no attempts.
         """
-        if not runs.sizes["cell"]:
-            raise InputError(
-                "there are no attempts",
-                where=str(runs.attrs.get("name", "the data")),
-                expected="at least one cell with attempts",
-                remedy="look at the data with measurebayes.data.summarise(runs)",
-            )
+        check_attempts(runs)
         agent, task = runs["agent_index"].values, runs["task_index"].values
         family_of = runs["family_index"].values
         families = runs.sizes["family"]
@@ -161,11 +157,3 @@ def summary(observed: np.ndarray, replicated: np.ndarray) -> dict[str, float]:
         "high": float(high),
         "p": float(above(observed, replicated)),
     }
-
-
-def above(observed: np.ndarray, replicated: np.ndarray) -> np.ndarray:
-    """Share of draws, along the first axis, whose replicate exceeds the data; ties count half."""
-    share: np.ndarray = np.mean(
-        (replicated > observed) + 0.5 * (replicated == observed), axis=0, dtype=float
-    )
-    return share

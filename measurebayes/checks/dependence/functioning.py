@@ -18,8 +18,8 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit, ndtr
 
-from measurebayes.checks.dependence.design import Design, above, data_of
-from measurebayes.checks.discrepancy import freeman_tukey, group_sums
+from measurebayes.checks.dependence.design import Design, data_of
+from measurebayes.checks.discrepancy import above, freeman_tukey, group_sums
 from measurebayes.errors import InputError, listed
 
 PRIOR_SD = 1.0  # logits, of a task's difference between groups and of its shift for both

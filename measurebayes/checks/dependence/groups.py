@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from measurebayes.checks.dependence.design import Design, above
-from measurebayes.checks.discrepancy import group_sums
+from measurebayes.checks.dependence.design import Design
+from measurebayes.checks.discrepancy import above, group_sums
 
 
 class Unanimous:

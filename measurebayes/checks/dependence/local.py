@@ -11,8 +11,7 @@ from measurebayes.checks.dependence.design import SUMMARY, Design, Part, replay,
 from measurebayes.checks.dependence.groups import DesignEffect, Unanimous
 from measurebayes.checks.dependence.residuals import Dimensions, TaskPairs
 from measurebayes.checks.dependence.result import LocalDependence
-from measurebayes.checks.predictive import REPLICATES
-from measurebayes.checks.replicates import BUDGET
+from measurebayes.checks.replicates import BUDGET, REPLICATES
 
 
 def local_dependence(

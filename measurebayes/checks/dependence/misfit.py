@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.checks.dependence.design import Design, Part, above, replay
-from measurebayes.checks.discrepancy import group_sums
-from measurebayes.checks.predictive import REPLICATES
-from measurebayes.checks.replicates import BUDGET
+from measurebayes.checks.dependence.design import Design, Part, replay
+from measurebayes.checks.discrepancy import above, group_sums
+from measurebayes.checks.replicates import BUDGET, REPLICATES
 
 FLAG = 0.01  # in either tail
 NOISY, REGULAR = "noisier than the model", "more regular than the model"
