@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rng() -> np.random.Generator:
     """The random numbers of a test: the same in every run."""
     return np.random.default_rng(20260101)
+
+
+@pytest.fixture
+def benchmark_script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Run benchmarks/NAME.py as a module and return what it defines."""
+    folder = ROOT / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))  # scripts there import each other
+    return lambda name: runpy.run_path(str(folder / f"{name}.py"))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
 """What fits of the testlet and signed models change: dependence, pairs of agents, wrong keys."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -73,14 +70,11 @@ def test_wrong_keys_show_in_signed_slopes():
     assert set(cheap["task"].head(2)) == {"task 04", "task 21"}
 
 
-def test_families_resampled_cover_where_tasks_resampled_do_not():
-    path = Path(__file__).resolve().parent.parent / "benchmarks" / "cluster_coverage.py"
-    spec = importlib.util.spec_from_file_location("cluster_coverage", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.coverage(79, 1.0, 1.5, replications=60)
+def test_families_resampled_cover_where_tasks_resampled_do_not(benchmark_script):
+    coverage = benchmark_script("cluster_coverage")["coverage"]
+    found = coverage(79, 1.0, 1.5, replications=60)
     assert found["families"] > 0.9
     assert found["tasks"] < 0.85
-    alone = module.coverage(79, 0.0, 0.0, replications=40)
+    alone = coverage(79, 0.0, 0.0, replications=40)
     assert alone["tasks"] > 0.87
     assert alone["effect"] == pytest.approx(1.0, abs=0.1)

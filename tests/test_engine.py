@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from numpyro import handlers
 from scipy import stats
+from scipy.special import expit
 
 import measurebayes as mb
 from measurebayes.backends.simulate import variables
@@ -27,8 +28,12 @@ from measurebayes.program.registry import get_model, model_from_source
 jax = pytest.importorskip("jax")
 
 
+def same(point, arguments):
+    return arguments
+
+
 def mean_hessian(gradient, points, arguments, split):
-    products = [hessian_products(gradient, split, point, arguments) for point in points]
+    products = [hessian_products(gradient, same, split, point, arguments) for point in points]
     return split.assembled(np.mean(products, axis=0))
 
 
@@ -38,14 +43,14 @@ def float64():
         yield
 
 
-WAYS = [(0.3, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.5, -4.0, -1.0), (0.5, 3.0, 1.0)]
+WAYS = [(0.3, 0.0, 0.0), (8.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.5, -4.0, -1.0), (0.5, 3.0, 1.0)]
 
 
-@pytest.mark.parametrize(("weight", "wall", "side"), WAYS)
-def test_auxiliary_variable_has_the_density_of_its_image(weight, wall, side):
+@pytest.mark.parametrize(("information", "wall", "side"), WAYS)
+def test_auxiliary_variable_has_the_density_of_its_image(information, wall, side):
     loc, scale = 0.7, 1.9
     one = np.ones(1)
-    auxiliary = Auxiliary(loc * one, scale, weight * one, wall * one, side * one)
+    auxiliary = Auxiliary(loc * one, scale, information * one, wall * one, side * one)
 
     free = np.linspace(-300.0, 100.0, 400_001)
     density = np.exp(jax.vmap(auxiliary.log_prob)(free[:, None]))
@@ -80,10 +85,10 @@ def test_recentred_sites_keep_the_joint_density(rng):
         numpyro.factor("data", -np.sum(np.arange(3.0)) * 0.1 * x.sum())
 
     config = {
-        "x": Recentred({"weight": np.array([0.2, 0.9, 0.5]), "wall": np.array([0.0, 0.0, -2.0]),
+        "x": Recentred({"information": np.array([0.2, 9.0, 0.5]), "wall": np.array([0.0, 0.0, -2.0]),
                         "side": np.array([0.0, 0.0, 1.0])}),
-        "y": Recentred({"weight": np.full(3, 0.6), "wall": np.zeros(3), "side": np.zeros(3)}),
-        "z": Recentred({"weight": np.array(0.3)}),
+        "y": Recentred({"information": np.full(3, 2.0), "wall": np.zeros(3), "side": np.zeros(3)}),
+        "z": Recentred({"information": np.array(0.3)}),
     }  # fmt: skip
     moved = handlers.reparam(model, config=config)
     free_values = {
@@ -117,7 +122,8 @@ def test_recentred_sites_keep_the_joint_density(rng):
             up[k] += step
             down[k] -= step
             log_volume += np.log((image(name, up) - image(name, down))[k] / (2 * step))
-    log_volume += 3 * (1 - 0.3) * np.log(1.3)  # z: three free dimensions, scaled by 1.3^0.7
+    # z: three free dimensions, scaled alike
+    log_volume += 3 * np.log(1.3 / np.sqrt(1.0 + 0.3 * 1.3**2))
     assert total(sites) == pytest.approx(total(plain) + log_volume, abs=1e-6)
 
 
@@ -134,8 +140,8 @@ def test_walls_stand_where_tasks_are_saturated():
     assert side[0] == -1  # always solved: easier than its wall
     assert side[1] == 1
     assert wall[0] < np.median(wall) < wall[1]
-    assert chosen["ability"]["weight"].shape == ()
-    assert np.all((chosen["difficulty"]["weight"] > 0) & (chosen["difficulty"]["weight"] < 1))
+    assert chosen["ability"]["information"].shape == ()
+    assert np.all(chosen["difficulty"]["information"] > 0)
 
 
 def test_walls_turn_round_with_the_direction_of_the_variable():
@@ -244,6 +250,26 @@ def test_probes_of_separable_vectors_give_the_whole_second_derivative(rng):
     )
     mixed = Split.of(shapes, {"b": ("task",), "a": ("agent",)}, limit=2)
     assert not mixed.separable
+
+
+def test_second_derivative_is_the_mean_over_what_could_have_been_observed(rng):
+    """Fisher's information, by all 16 outcomes of four attempts."""
+    cells = pd.DataFrame({"agent": ["a", "a", "b", "b"], "task": ["s", "t", "s", "t"]})
+    runs = mb.load(cells.assign(attempts=1, successes=[1, 0, 1, 1]))
+    model = get_model("two_pl")
+    engine = Engine(model, runs, model.priors, 100)
+    arguments = {**engine.arguments(runs), "geometry": engine.split.plain()}
+    point = rng.normal(size=sum(engine.split.sizes))
+    named = engine.constrain(point[None], arguments)
+    away = named["ability"][0][:, None] - named["difficulty"][0]
+    chance = expit(named["discrimination"][0] * away)
+    mean = 0.0
+    for outcome in np.ndindex(2, 2, 2, 2):
+        solved = np.reshape(outcome, (2, 2)).astype(float)
+        counts = {**arguments["counts"], "successes": solved}
+        observed = jax.hessian(engine._energy)(point, {**arguments, "counts": counts})
+        mean = mean + np.prod(np.where(solved == 1, chance, 1.0 - chance)) * np.asarray(observed)
+    np.testing.assert_allclose(engine.hessian(point, arguments), mean, atol=1e-10)
 
 
 def test_positive_mends_only_what_is_wrong(rng):
@@ -455,22 +481,27 @@ def test_arrays_along_axes_of_a_models_own_are_recentred(rng):
     data = invented_data()
     model = get_model("monotone")
     before = coordinates(model, data, variables(model, data), model.priors)
-    shape = before["interaction"]["weight"].shape
+    shape = before["interaction"]["information"].shape
     assert shape == (3, 5)
-    assert before["steepness"]["weight"].shape == (5,)
-    kept = {"interaction": before["interaction"]}
-    scale, loc = np.exp(rng.normal(size=4)), np.zeros((4, *shape))
-    points = {"interaction_free": rng.normal(size=(4, *shape)), "interaction_scale": scale}
-    points["interaction_loc"] = loc
-    remaining = rng.uniform(0.0, 1.0, (4, *shape))
-    variances = {"interaction": remaining * scale[:, None, None]}  # v / s^2 = remaining, w = 1/2
-    after, moved = recentred(kept, points, variances)
-    weight = after["interaction"]["weight"]
-    np.testing.assert_allclose(weight, np.quantile(1.0 - remaining, 0.25, axis=0))
+    assert before["steepness"]["information"].shape == (5,)
+    kept = {"interaction": before["interaction"]}  # information 1 to begin with
+    scale, loc = np.array([0.1, 0.2, 1.0, 3.0]), np.zeros((4, *shape))
+    draws = {"interaction_free": rng.normal(size=(4, *shape)), "interaction_scale": scale}
+    draws["interaction_loc"] = loc
+    true = rng.uniform(0.5, 20.0, shape)
 
-    def value(free, weight):
-        return scale[:, None, None] ** (1.0 - weight) * free
+    def root(information):
+        return np.sqrt(1.0 + information * scale[:, None, None] ** 2)
+
+    at = np.array([0, 2, 3])
+    variances = (root(1.0) / root(true))[at] ** 2
+    variances[0] = 0.3  # small scales are not asked
+    after, moved = recentred(kept, draws, {"interaction": variances}, at)
+    np.testing.assert_allclose(after["interaction"]["information"], true)
+
+    def value(free, information):
+        return scale[:, None, None] / root(information) * free
 
     np.testing.assert_allclose(
-        value(moved["interaction_free"], weight), value(points["interaction_free"], 0.5)
+        value(moved["interaction_free"], true), value(draws["interaction_free"], 1.0)
     )

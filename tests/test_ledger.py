@@ -87,11 +87,11 @@ def test_lsat6_rasch(lsat):
 
 @pytest.mark.slow
 def test_lsat6_two_pl(lsat):
-    """Five items say little of the spread of their own slopes, a funnel: 2 % of draws diverge."""
-    fit = mb.fit("two_pl", lsat, seed=1, draws=2500, progress=False)
+    """Five items say little of the spread of their own slopes, which mixes slowly."""
+    fit = mb.fit("two_pl", lsat, seed=1, progress=False)
     found = rows(fit)
     assert found["rhat"].value < 1.05
-    assert found["divergences"].value < 0.04 * 10_000
+    assert found["divergences"].value < 0.01 * 4000
     items = mb.item_parameters(fit, unit="ability_sd")
     slopes = LEDGER["lsat6_two_pl_discrimination"]["value"]
     errors = LEDGER["lsat6_two_pl_se"]["value"]

@@ -1,7 +1,5 @@
 """Where runs begin: inference/starts.py."""
 
-import runpy
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -63,17 +61,14 @@ def test_a_search_that_leaves_the_finite_part_comes_back(rng):
 
 
 @pytest.mark.slow
-def test_chains_do_not_begin_where_one_scale_explains_everything(monkeypatch):
+def test_chains_do_not_begin_where_one_scale_explains_everything(benchmark_script):
     """The first suite of the simulated lecture.
 
     From starts anywhere, chains ended at tasks that are equally long and people whose times say
     nothing (length_sd 0, timing_sd 4), which is a trap with next to no mass; the first of these
     seeds was on its way there.
     """
-    folder = Path(__file__).parents[1] / "benchmarks"
-    monkeypatch.syspath_prepend(str(folder))
-    script = runpy.run_path(str(folder / "horizon_simulation.py"))
-    simulate_lecture = script["simulate_lecture"]
+    simulate_lecture = benchmark_script("horizon_simulation")["simulate_lecture"]
     lecture = simulate_lecture(1, error_sd=1.0)
     model = get_model("horizon_eiv")
     engine = Engine(model, lecture.runs, model.priors, 200)

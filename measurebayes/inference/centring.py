@@ -3,10 +3,12 @@
 Two things make hierarchical parameters hard to sample, and both can be read off the counts.
 
 *Centring.* A Normal(m, s) parameter samples well centred where the data inform it and non-centred
-where they don't (Papaspiliopoulos, Roberts & Skold 2007, doi:10.1214/088342307000000014). Element
-j gets a weight w between 0, non-centred, and 1, centred: at first I / (1 + I), I being the Fisher
-information of its smoothed counts; after the pilot run the share of its population's variance that
-the data take away, 1 - v / s^2, v being its posterior variance at given hyperparameters.
+where they don't (Papaspiliopoulos, Roberts & Skold 2007, doi:10.1214/088342307000000014). Which of
+the two holds depends on s, too: an element on which the data have information I has the variance
+s^2 / (1 + I s^2) at given m and s. The auxiliary variable is the element in units of its root, from
+m / (1 + I s^2): non-centred where s is small, centred where it is large. At every s it is about as
+wide, so that there is no funnel. I is Fisher's information, at first of smoothed counts, then as
+the pilot run learns it.
 
 *Walls.* The difficulty of a task that was nearly always or nearly never solved is bounded sharply
 on one side and by its population alone on the other. A step that suits the open side is far too
@@ -42,7 +44,6 @@ BEND_SLOPE = 0.1
 # side, and its information is at most so much: with more, its posterior is symmetric all the same.
 NEARLY = 0.1
 BEND_INFORMATION = 10.0
-PESSIMISTIC = 0.25
 RIDGE_SD = 4.0  # logits; keeps the walls of saturated tasks finite
 
 TABLE_AXES = ("agent", "task", "family")
@@ -55,8 +56,8 @@ class Auxiliary(dist.Distribution):
     ----------
     loc, scale
         Of the hierarchical parameter, shape (element,) and ().
-    weight
-        Centring weights (element,).
+    information
+        Of the data on each element (element,).
     wall
         Where each element's wall lies (element,).
     side
@@ -66,36 +67,32 @@ class Auxiliary(dist.Distribution):
     arg_constraints = {"loc": constraints.real_vector, "scale": constraints.positive}
     support = constraints.real_vector
 
-    def __init__(self, loc: Any, scale: Any, weight: Any, wall: Any, side: Any) -> None:
-        self.loc, self.scale = loc, scale
-        self.weight, self.wall, self.side = weight, wall, side
+    def __init__(self, loc: Any, scale: Any, information: Any, wall: Any, side: Any) -> None:
+        self.loc, self.scale, self.wall, self.side = loc, scale, wall, side
+        wider = 1.0 + information * scale**2  # population's variance, in those of the posterior
+        self.middle, self.width = loc / wider, scale / jnp.sqrt(wider)
         super().__init__(event_shape=jnp.shape(loc), validate_args=False)
 
     def value_of(self, free: Any) -> Any:
         """Return the hierarchical parameter."""
-        straight = self.loc + self.scale ** (1.0 - self.weight) * (free - self.weight * self.loc)
         bend = BEND_SLOPE * free + (1.0 - BEND_SLOPE) * jax.nn.softplus(free)
-        return jnp.where(self.side == 0, straight, self.wall + self.side * self.scale * bend)
+        bent = self.wall + self.side * self.scale * bend
+        return jnp.where(self.side == 0, self.middle + self.width * free, bent)
 
     def near_middle(self, away: Any) -> Any:
         """Return auxiliary values of parameters that lie `away` scales from their location.
 
         Behind a bend they lie so far from its middle.
         """
-        straight = self.weight * self.loc + self.scale**self.weight * away
+        straight = (self.loc + away * self.scale - self.middle) / self.width
         return jnp.where(self.side == 0, straight, away)
 
     def log_prob(self, free: Any) -> Any:
         """Return the log density of the auxiliary vector."""
         slope = BEND_SLOPE + (1.0 - BEND_SLOPE) * jax.nn.sigmoid(free)
-        log_jacobian = jnp.where(
-            self.side == 0,
-            (1.0 - self.weight) * jnp.log(self.scale),
-            jnp.log(self.scale) + jnp.log(slope),
-        )
-        return jnp.sum(
-            dist.Normal(self.loc, self.scale).log_prob(self.value_of(free)) + log_jacobian
-        )
+        widened = jnp.where(self.side == 0, self.width, self.scale * slope)
+        value = dist.Normal(self.loc, self.scale).log_prob(self.value_of(free))
+        return jnp.sum(value + jnp.log(widened))
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draw starting values only: the sampler never draws from here."""
@@ -108,7 +105,7 @@ class Recentred(Reparam):
     Parameters
     ----------
     coordinates
-        ``weight``, and for vectors ``wall`` and ``side``: see `Auxiliary`.
+        ``information``, and but for zero-sum vectors ``wall`` and ``side``: see `Auxiliary`.
     """
 
     def __init__(self, coordinates: Mapping[str, Any]) -> None:
@@ -118,9 +115,9 @@ class Recentred(Reparam):
         """Replace the site `name`."""
         numpyro.deterministic(f"{name}_scale", fn.scale)
         if isinstance(fn, dist.ZeroSumNormal):
-            weight = self.coordinates["weight"]
-            inner = dist.ZeroSumNormal(fn.scale**weight, event_shape=fn.event_shape)
-            return None, fn.scale ** (1.0 - weight) * numpyro.sample(f"{name}_free", inner)
+            narrower = jnp.sqrt(1.0 + self.coordinates["information"] * fn.scale**2)
+            inner = dist.ZeroSumNormal(narrower, event_shape=fn.event_shape)
+            return None, fn.scale / narrower * numpyro.sample(f"{name}_free", inner)
         numpyro.deterministic(f"{name}_loc", fn.loc)
         auxiliary = Auxiliary(fn.loc, fn.scale, **self.coordinates)
         value = auxiliary.value_of(numpyro.sample(f"{name}_free", auxiliary))
@@ -142,29 +139,25 @@ def coordinates(
     Returns
     -------
     dict of str to dict of str to numpy.ndarray
-        By variable name ``weight``, ``wall`` and ``side`` in the shape of the variable; for
-        zero-sum variables, whose elements can't be treated one by one, ``weight`` (). Along other
-        axes than those of the data nothing is known beforehand: the weight is a half.
+        By variable name ``information``, ``wall`` and ``side`` in the shape of the variable; for
+        zero-sum variables, whose elements can't be treated one by one, ``information`` (). Along other axes than those of the data nothing is known beforehand: it is 1.
     """
     chosen: dict[str, dict[str, np.ndarray]] = {}
     for variable in variables:
         if len(variable.dims) != 1 or variable.dims[0] not in TABLE_AXES:
             if variable.dims and variable.family in ("normal", "log_normal"):
-                nothing = np.zeros(variable.shape)
-                chosen[variable.name] = {"weight": nothing + 0.5, "wall": nothing, "side": nothing}
+                chosen[variable.name] = _straight(np.ones(variable.shape))
             continue
         dim = variable.dims[0]
         attempts, successes = _margin(data, dim)
         rate = (successes + 0.5) / (attempts + 1.0)
         information = attempts * rate * (1.0 - rate)
-        weight = information / (1.0 + information)
         if variable.name == LENGTH and any(v.name == DIFFICULTY for v in variables):
-            weight = np.zeros_like(weight)  # given its difficulty, counts say little of a length
+            information = 0.0 * information  # given its difficulty, counts say little of a length
         if variable.family == "zero_sum_normal":
-            chosen[variable.name] = {"weight": np.asarray(weight.mean())}
+            chosen[variable.name] = {"information": np.asarray(information.mean())}
         elif variable.family in ("normal", "log_normal"):
-            nothing = np.zeros_like(weight)
-            chosen[variable.name] = {"weight": weight, "wall": nothing, "side": nothing}
+            chosen[variable.name] = _straight(information)
         if variable.family == "normal":
             direction = _direction(model, data, variable.name, variables, priors)
             if direction:
@@ -172,23 +165,32 @@ def coordinates(
     return chosen
 
 
+def _straight(information: np.ndarray) -> dict[str, np.ndarray]:
+    """Return coordinates without walls."""
+    nothing = np.zeros_like(information)
+    return {"information": information, "wall": nothing, "side": nothing}
+
+
 def recentred(
     before: Mapping[str, Mapping[str, np.ndarray]],
-    points: Mapping[str, np.ndarray],
+    draws: Mapping[str, np.ndarray],
     variances: Mapping[str, np.ndarray],
+    at: np.ndarray,
 ) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
-    """Choose the centring weights anew from a pilot run, and move its draws to them.
+    """Learn from a pilot run what the data say of each element, and move its draws.
 
     Parameters
     ----------
     before
         Coordinates of the pilot run, by variable.
-    points
+    draws
         Named draws of the pilot run (draw, ...): every ``<name>_free`` with its ``<name>_scale``
         and, but for zero-sum variables, ``<name>_loc``.
     variances
-        Posterior variance of every ``<name>_free`` at the hyperparameters of each draw (draw, ...),
-        by variable.
+        Posterior variance of every ``<name>_free`` at the hyperparameters of some draws
+        (point, ...), by variable.
+    at
+        Which draws those are (point,).
 
     Returns
     -------
@@ -198,23 +200,36 @@ def recentred(
     after: dict[str, dict[str, np.ndarray]] = {}
     moved: dict[str, np.ndarray] = {}
     for name, old in before.items():
-        free, weight = points[f"{name}_free"], old["weight"]
-        scale = _beside(points[f"{name}_scale"], free)
-        remaining = variances[name] * scale ** (-2.0 * weight)  # v / s^2
-        # Where the scale itself is uncertain, its smallest values are what makes a funnel.
-        shares = np.clip(1.0 - remaining, 0.0, 1.0)
-        known = np.all(np.isfinite(shares), axis=tuple(range(1, shares.ndim)))
-        new = np.quantile(shares[known], PESSIMISTIC, axis=0) if known.any() else weight
-        if "side" not in old:  # zero-sum: one weight, and its elements have mean 0
-            new = np.mean(new)
-            after[name] = {"weight": new}
-            moved[f"{name}_free"] = free * scale ** (new - weight)
+        free = draws[f"{name}_free"]
+        scale = _beside(draws[f"{name}_scale"], free)
+        root = np.sqrt(1.0 + old["information"] * scale**2)
+        information = _information(root[at], scale[at], variances[name])
+        if information is None:
+            information = old["information"]
+        if "side" not in old:  # zero-sum: one number for all, and elements have mean 0
+            information = np.mean(information)
+            after[name] = {"information": information}
+            moved[f"{name}_free"] = free * np.sqrt(1.0 + information * scale**2) / root
             continue
-        loc = _beside(points[f"{name}_loc"], free)
-        shifted = new * loc + (free - weight * loc) * scale ** (new - weight)
-        after[name] = {**old, "weight": new}
-        moved[f"{name}_free"] = np.where(old["side"] == 0, shifted, free)
+        loc = _beside(draws[f"{name}_loc"], free)
+        after[name] = {**old, "information": information}
+        now = Auxiliary(loc, scale, **after[name])
+        straight = (Auxiliary(loc, scale, **old).value_of(free) - now.middle) / now.width
+        moved[f"{name}_free"] = np.where(old["side"] == 0, straight, free)
     return after, moved
+
+
+def _information(root: np.ndarray, scale: np.ndarray, variances: np.ndarray) -> np.ndarray | None:
+    """Return what the data add to the precision of each element; None where no draw tells.
+
+    Small scales hide it: only the upper half of the scales is asked.
+    """
+    learned = (root**2 / variances - 1.0) / scale**2
+    known = np.all(np.isfinite(learned), axis=tuple(range(1, learned.ndim)))
+    if not known.any():
+        return None
+    learned, scale = np.maximum(learned[known], 0.0), scale[known]
+    return np.nanmedian(np.where(scale >= np.median(scale, axis=0), learned, np.nan), axis=0)
 
 
 def _beside(x: np.ndarray, free: np.ndarray) -> np.ndarray:

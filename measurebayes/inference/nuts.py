@@ -23,7 +23,7 @@ from numpyro import handlers
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
-from measurebayes.backends.numpyro import counts_of, sampler_model
+from measurebayes.backends.numpyro import BinomialLogOdds, counts_of, sampler_model
 from measurebayes.backends.simulate import reads, variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
@@ -121,6 +121,7 @@ class Engine:
         axes |= {f"{name}_free": dims for name, dims in axes.items()}
         self.split = Split.of(shapes, axes, TOP_LIMIT)
         moving = {v.name for v in self.variables if set(v.dims) & set(AXES)}
+        moving -= {v.name for v in self.variables if v.family == "log_normal"}
         self._along_axes = self.split.elements({*moving, *(f"{name}_free" for name in moving)})
         started = time.perf_counter()
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
@@ -154,13 +155,15 @@ class Engine:
         self._advance = jax.jit(advance).lower(state, np.int64(0), example).compile()
         self.state_structure = jax.tree.structure(state)
         self._constrain = jax.jit(jax.vmap(self._constrained, in_axes=(0, None)))
-        self._products = jax.jit(partial(hessian_products, jax.grad(self._energy), self.split))
+        self._products = jax.jit(
+            partial(hessian_products, jax.grad(self._energy), self._expected, self.split)
+        )
         self.compile_seconds = time.perf_counter() - started
 
     # -- the model in the sampler's coordinates ----------------------------------------------
 
     def arguments(self, data: xr.Dataset) -> Arguments:
-        """Return counts and centring weights of data of this design."""
+        """Return counts and coordinates of data of this design."""
         return {
             "counts": counts_of(data, "auto"),
             "coordinates": self._coordinates(data),
@@ -182,6 +185,17 @@ class Engine:
 
     def _energy(self, flat: Any, arguments: Arguments) -> Any:
         return potential_energy(self._reparametrised(arguments), (), {}, self.split.sites(flat))
+
+    def _expected(self, flat: Any, arguments: Arguments) -> Arguments:
+        """Return the arguments with the successes that are expected at these parameters."""
+        model, counts = self._reparametrised(arguments), arguments["counts"]
+        latent = constrain_fn(model, (), {}, self.split.sites(flat))
+        sites = handlers.trace(handlers.substitute(model, latent)).get_trace()
+        observed = sites.get("successes", {"fn": None})["fn"]
+        if not isinstance(observed, BinomialLogOdds):
+            return arguments
+        successes = counts["attempts"] * jax.nn.sigmoid(observed.log_odds)
+        return {**arguments, "counts": {**counts, "successes": successes}}
 
     def _constrained(self, flat: Any, arguments: Arguments) -> Any:
         model = self._reparametrised(arguments)
@@ -220,7 +234,11 @@ class Engine:
         return self.split.position(flat, arguments["geometry"])
 
     def _settled(self, position: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """Move what lies along an axis of the data to where it fits the hyperparameters best."""
+        """Move what lies along an axis of the data to where it fits the hyperparameters best.
+
+        Factors of others (discriminations) stay: with few data for each agent, the joint optimum
+        makes one task a step that orders all agents, which is far from where the mass lies.
+        """
         key = jax.random.PRNGKey(0)
 
         def energy(at: np.ndarray) -> tuple[float, np.ndarray]:
@@ -279,7 +297,7 @@ class Engine:
             return Chain(self._begin(jax.random.PRNGKey(key), position, arguments))
 
     def hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """Return the second derivative of the energy (all, all) at unconstrained parameters."""
+        """Return the expected second derivative of the energy (all, all) at parameters."""
         with jax.enable_x64(True):
             return self.split.assembled(np.asarray(self._products(point, arguments)))
 

@@ -1,4 +1,4 @@
-"""A short run that chooses the coordinates of the chains: centring weights and linear map.
+"""A short run that chooses the coordinates of the chains: centring and linear map.
 
 It has two stages. What the first learns is rough, since it may still be on its way to where the
 mass lies, but with it the second gets there.
@@ -13,10 +13,10 @@ from measurebayes.inference.centring import recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, curved_up
 from measurebayes.inference.nuts import BLOCK, Arguments, Engine, Records
 
-STAGES = (100, 200)  # draws, of which the second half is looked at
+STAGES = (100, 400)  # draws, of which the second half is looked at
 POINTS = 20  # at most; fewer where a second derivative, or its eigenvalues, take long
 PRODUCTS = 10_000
-EIGEN_OPERATIONS = 4_000_000_000  # parameters cubed, times points
+EIGEN_OPERATIONS = 20_000_000_000  # parameters cubed, times points
 
 
 def run_pilot(
@@ -31,7 +31,7 @@ def run_pilot(
     seed
         Of this run.
     arguments
-        Counts and centring weights to begin with.
+        Counts and coordinates to begin with.
 
     Returns
     -------
@@ -60,31 +60,28 @@ def _learned(
     split, size = engine.split, flat.shape[1]
     cheap = min(PRODUCTS // len(split.probes()), EIGEN_OPERATIONS // size**3)
     number = int(np.clip(cheap, 4, POINTS))
-    points = flat[np.linspace(0, len(flat) - 1, number).astype(int)]
-    chosen, points = _recentred(engine, points, arguments)
-    hessian = np.mean([curved_up(engine.hessian(point, chosen)) for point in points], axis=0)
+    at = np.linspace(0, len(flat) - 1, number).astype(int)
+    chosen, flat = _recentred(engine, flat, at, arguments)
+    hessian = np.mean([curved_up(engine.hessian(flat[i], chosen)) for i in at], axis=0)
     geometry = split.geometry(hessian)
     if geometry is None:
-        return {**chosen, "geometry": split.plain()}, points[-1]
-    geometry["centre"] = split.position(points.mean(axis=0), geometry)
-    return {**chosen, "geometry": geometry}, split.position(points[-1], geometry)
+        return {**chosen, "geometry": split.plain()}, flat[-1]
+    geometry["centre"] = split.position(flat.mean(axis=0), geometry)
+    return {**chosen, "geometry": geometry}, split.position(flat[-1], geometry)
 
 
 def _recentred(
-    engine: Engine, points: np.ndarray, arguments: Arguments
+    engine: Engine, flat: np.ndarray, at: np.ndarray, arguments: Arguments
 ) -> tuple[Arguments, np.ndarray]:
-    """Choose the centring weights anew, and move the points to the new coordinates."""
+    """Choose coordinates anew from draws, some looked at closely, and move the draws to them."""
     split, before = engine.split, arguments["coordinates"]
-    named = engine.constrain(points, arguments)
-    variances = []
+    named = engine.constrain(flat, arguments)
     with jax.enable_x64(True):
-        sites = jax.vmap(split.sites)(points)
+        sites = jax.vmap(split.sites)(flat)
         hyper = frozenset(sites) - {f"{name}_free" for name in before}
-        for point in points:
-            hessian = engine.hessian(point, arguments)
-            variances.append(split.conditional_variances(hessian, hyper))
-        own = {name: np.stack([v[f"{name}_free"] for v in variances]) for name in before}
+        given = [split.conditional_variances(engine.hessian(flat[i], arguments), hyper) for i in at]
+        variances = {name: np.stack([v[f"{name}_free"] for v in given]) for name in before}
         # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
-        chosen, moved = recentred(before, {**named, **sites}, own)
+        chosen, moved = recentred(before, {**named, **sites}, variances, at)
         flat = np.asarray(jax.vmap(split.joined)({**sites, **moved}))
     return {**arguments, "coordinates": chosen}, flat
