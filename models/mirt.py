@@ -3,25 +3,24 @@
 Equation
 --------
     logit P(success of agent i on task j) = easiness[j] + sum over k of loading[j, k] trait[i, k]
-    trait    ~ Normal(0, 1), K = dimensions of them
+    trait[., k] ~ Normal(0, trait_sd[k]), summing to zero over the agents, K = dimensions of them
     easiness ~ Normal(easiness_mean, easiness_sd)
-    loading  ~ Normal(loading_mean[k], loading_sd[k])
-    loading_sd ~ HalfNormal(priors[loading_sd]), one a dimension
-    loading_mean[0] ~ HalfNormal(priors[loading_mean]), the others 0      loadings = explored
-    loading_mean[k] ~ HalfNormal(priors[loading_mean]), each              loadings = allowed,
-        and loading[j, k] is 0 unless the variable allowed_loading of the data says otherwise
+    loading[., 0] ~ Normal(1, loading_spread), the others Normal(0, 1)    loadings = explored
+    loading[., k] ~ Normal(1, loading_spread[k]), but 0 unless the variable allowed_loading of the
+        data says otherwise                                               loadings = allowed
 
 Assumes
 -------
 Traits have nothing to do with each other, and add up: little of one can be made up for by much of
-another. A dimension that the data don't need has a loading_sd near 0, so that K may be generous.
+another. A dimension that the data don't need has a trait_sd near 0, so that K may be generous.
 
 Identified by
 -------------
-Standard normal traits fix level and unit of each dimension. loadings = explored: the first points
-to where tasks load on average; the others are told apart by the spread of loadings alone, hence
-badly where spreads are alike, and not in sign. Draws are therefore rotated to one orientation
-(ROTATED) before they are kept. Easiness is the log odds of an agent whose traits are all 0.
+Traits sum to zero, which fixes levels; loadings of mean 1, or of mean 0 and variance 1, fix units.
+loadings = explored: the first dimension points to where tasks load on average; the others are told
+apart by their trait_sd alone, hence badly where these are alike, and not in sign. Draws are
+therefore rotated to one orientation (ROTATED) before they are kept: traits in standard deviations,
+loadings in logits for each. Easiness is the log odds of the average agent.
 loadings = allowed: every dimension must have tasks of its own, which load positively on average.
 
 Not to be confused with
@@ -41,14 +40,14 @@ References
 PRIORS = {
     "easiness_mean": 5.0,  # logits, standard deviation of a normal around 0
     "easiness_sd": 5.0,  # logits, scale of a half-normal
-    "loading_mean": 3.0,  # logits, scale of a half-normal
-    "loading_sd": 1.5,  # logits, scale of a half-normal
+    "trait_sd": 2.0,  # logits, scale of a half-normal
+    "loading_spread": 0.5,  # scale of a half-normal
 }
 OPTIONS = {
     "dimensions": 2,  # how many traits there are
     "loadings": ("explored", "allowed"),  # any task on any trait, or as allowed_loading says
 }
-ROTATED = ("loading", "trait")  # their products are what the data tell
+ROTATED = ("loading", "trait", "trait_sd")  # only products of the first two are in the data
 
 
 def model(pp, data, priors=PRIORS, dimensions=2, loadings="explored"):
@@ -56,17 +55,16 @@ def model(pp, data, priors=PRIORS, dimensions=2, loadings="explored"):
     easiness_sd = pp.half_normal("easiness_sd", priors["easiness_sd"])
     easiness = pp.normal("easiness", easiness_mean, easiness_sd, dims="task")
 
+    each = ("task", "dimension")
     if loadings == "allowed":
         allowed = pp.allowed_loadings()
-        mean = pp.half_normal("loading_mean", priors["loading_mean"], dims="dimension")
+        spread = pp.half_normal("loading_spread", priors["loading_spread"], dims="dimension")
+        free_loading = pp.normal("free_loading", 1.0, spread, dims=each)
+        loading = pp.deterministic("loading", free_loading * allowed, each)
     else:
-        dimension = pp.axis("dimension", dimensions)
-        mean = pp.half_normal("loading_mean", priors["loading_mean"]) * ((dimension == 0) * 1.0)
-    trait = pp.normal("trait", 0.0, 1.0, dims=("agent", "dimension"))
-    sd = pp.half_normal("loading_sd", priors["loading_sd"], dims="dimension")
-    if loadings == "allowed":
-        free_loading = pp.normal("free_loading", mean, sd, dims=("task", "dimension"))
-        loading = pp.deterministic("loading", free_loading * allowed, ("task", "dimension"))
-    else:
-        loading = pp.normal("loading", mean, sd, dims=("task", "dimension"))
+        first = (pp.axis("dimension", dimensions) == 0) * 1.0
+        spread = pp.half_normal("loading_spread", priors["loading_spread"])
+        loading = pp.normal("loading", first, spread * first + (1.0 - first), dims=each)
+    trait_sd = pp.half_normal("trait_sd", priors["trait_sd"], dims="dimension")
+    trait = pp.zero_sum_normal("trait", trait_sd, dims=("dimension", "agent"))
     pp.observe_successes(pp.cell(easiness) + pp.cell_products(loading, trait, "dimension"))

@@ -103,7 +103,7 @@ def test_an_agent_has_effects_in_all_families(rng):
     check(found, agent, data, at, log_odds)
 
 
-MIRT = {"easiness_mean": 0.5, "easiness_sd": 1.0, "loading_mean": 1.0, "loading_sd": 0.7}
+MIRT = {"easiness_mean": 0.5, "easiness_sd": 1.0, "trait_sd": 0.7, "loading_spread": 0.5}
 
 
 @pytest.mark.parametrize("unit", ["task", "agent", "family"])
@@ -114,14 +114,16 @@ def test_several_traits_and_loadings(rng, unit):
     one, place = of_draw(draws), 1
     at, index = cells(data, **{unit: place})
     easiness, loading = one["easiness"].values[index["task"]], one["loading"].values[index["task"]]
-    trait = one["trait"].values[index["agent"]]
+    trait = one["trait"].values[:, index["agent"]].T
     if unit == "agent":
-        trait = rng.normal(size=(SAMPLES, 1, 3))
+        others = np.delete(one["trait"].values, place, axis=1)
+        spread = one["trait_sd"].values * np.sqrt(1.0 + 1.0 / others.shape[1])
+        trait = others.mean(axis=1) + spread * rng.normal(size=(SAMPLES, 1, 3))
     else:
         z = rng.normal(size=(SAMPLES, data.sizes["task"], 4))[:, index["task"]]
         easiness = float(one["easiness_mean"]) + float(one["easiness_sd"]) * z[..., 0]
-        first = float(one["loading_mean"]) * np.array([1.0, 0.0, 0.0])
-        loading = first + one["loading_sd"].values * z[..., 1:]
+        spread = np.array([float(one["loading_spread"]), 1.0, 1.0])
+        loading = np.array([1.0, 0.0, 0.0]) + spread * z[..., 1:]
     check(found, place, data, at, easiness + (loading * trait).sum(axis=-1))
 
 

@@ -84,7 +84,7 @@ def test_three_pl_without_guessing_is_two_pl(rng):
 def test_mirt_adds_products_of_loadings_and_traits(rng):
     data = invented_data()
     values, found = at_prior("mirt:dimensions=3", data, rng)
-    eta = values["trait"].values @ values["loading"].values.T + values["easiness"].values
+    eta = (values["loading"].values @ values["trait"].values).T + values["easiness"].values
     np.testing.assert_allclose(
         found, eta[data["agent_index"].values, data["task_index"].values], rtol=1e-12
     )
@@ -93,7 +93,7 @@ def test_mirt_adds_products_of_loadings_and_traits(rng):
 def test_mirt_of_one_dimension_is_two_pl_in_another_form(rng):
     data = invented_data()
     values, found = at_prior("mirt:dimensions=1", data, rng)
-    loading, trait = values["loading"].values[:, 0], values["trait"].values[:, 0]
+    loading, trait = values["loading"].values[:, 0], values["trait"].values[0]
     as_two_pl = at_prior("two_pl", data, rng)[0]
     as_two_pl["ability"] = xr.DataArray(trait, dims="agent")
     as_two_pl["discrimination"] = xr.DataArray(loading, dims="task")
@@ -107,7 +107,7 @@ def test_tasks_load_only_where_the_table_allows(rng):
     allowed = data["allowed_loading"].values
     assert values["loading"].dims == ("task", "dimension")
     np.testing.assert_array_equal(values["loading"].values == 0.0, allowed == 0)
-    eta = values["trait"].values @ values["loading"].values.T + values["easiness"].values
+    eta = (values["loading"].values @ values["trait"].values).T + values["easiness"].values
     at = data["agent_index"].values, data["task_index"].values
     np.testing.assert_allclose(found, eta[at], rtol=1e-12)
 

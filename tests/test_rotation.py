@@ -10,7 +10,7 @@ from measurebayes.checks.convergence import comparable
 from measurebayes.estimands.rotation import oblimin, rotate, varimax
 from measurebayes.inference.rotation import align, as_sampled, procrustes
 
-ROTATED = ("loading", "trait")
+ROTATED = ("loading", "trait", "trait_sd")
 
 
 def turned_draws(rng, noise=0.02, chains=2, draws=30, tasks=40, agents=12, k=3):
@@ -19,11 +19,13 @@ def turned_draws(rng, noise=0.02, chains=2, draws=30, tasks=40, agents=12, k=3):
     trait = rng.normal(size=(agents, k))
     turn = ortho_group.rvs(k, chains * draws, random_state=rng).reshape(chains, draws, k, k)
     jitter = rng.normal(0.0, noise, (chains, draws, tasks, k))
+    sd = rng.gamma(9.0, size=(chains, draws, k))
+    turned, own = (loading + jitter) @ turn, np.swapaxes(trait @ turn, -1, -2)
     posterior = xr.Dataset(
         {
-            "loading": (("chain", "draw", "task", "dimension"), (loading + jitter) @ turn),
-            "trait": (("chain", "draw", "agent", "dimension"), trait @ turn),
-            "loading_sd": (("chain", "draw", "dimension"), rng.gamma(2.0, size=(chains, draws, k))),
+            "loading": (("chain", "draw", "task", "dimension"), turned / sd[:, :, None]),
+            "trait": (("chain", "draw", "dimension", "agent"), own * sd[..., None]),
+            "trait_sd": (("chain", "draw", "dimension"), sd),
             "easiness": (("chain", "draw", "task"), rng.normal(size=(chains, draws, tasks))),
         },
         {"chain": range(chains), "draw": range(draws), "dimension": range(k)},
@@ -32,7 +34,7 @@ def turned_draws(rng, noise=0.02, chains=2, draws=30, tasks=40, agents=12, k=3):
 
 
 def products(x):
-    return x["loading"].values @ np.swapaxes(x["trait"].values, -1, -2)
+    return x["loading"].values @ x["trait"].transpose("chain", "draw", "dimension", "agent").values
 
 
 def test_draws_that_differ_by_a_rotation_become_alike(rng):
@@ -54,7 +56,7 @@ def test_draws_that_differ_by_a_rotation_become_alike(rng):
 def test_draws_come_back_as_they_were_sampled(rng):
     posterior = turned_draws(rng)[2]
     found = align(posterior, ROTATED)
-    assert found["loading_sd"].dims[-1] == "sampled_dimension"
+    assert found["trait_sd"].dims[-1] == "sampled_dimension"
     assert set(comparable(found)) == {"loading", "trait", "easiness"}
     back = as_sampled(found, ROTATED)
     assert set(back.coords) == set(posterior.coords)

@@ -58,8 +58,9 @@ class DensityProgram(Program):
 
 def _zero_sum(value: np.ndarray, scale: Any) -> np.ndarray:
     # n independent normals less one dimension: that of their mean, whose density at 0 is removed.
-    scale = float(np.ravel(scale)[0])
-    return np.append(stats.norm.logpdf(value, 0.0, scale), 0.5 * np.log(2 * np.pi * scale**2))
+    scale = np.broadcast_to(scale, (*np.shape(value)[:-1], 1))
+    of_means = 0.5 * np.log(2 * np.pi * scale**2)
+    return np.concatenate([stats.norm.logpdf(value, 0.0, scale), of_means], axis=-1)
 
 
 _LOG_DENSITY: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,10 +96,9 @@ def describe(
     model = get_model(model, **options)
     rows, free = [], 0
     for variable in variables(model, runs, priors):
-        size = 1
-        for length in variable.shape:
-            size *= length
-        free += size - (variable.family == "zero_sum_normal")
+        size = math.prod(variable.shape)
+        together = variable.family == "zero_sum_normal"
+        free += size - (math.prod(variable.shape[:-1]) if together else 0)
         rows.append(
             {
                 "name": variable.name,

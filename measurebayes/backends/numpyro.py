@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import xarray as xr
 from jax.scipy.special import gammaln, log_ndtr
 from numpyro.distributions import constraints
+from numpyro.distributions.transforms import ZeroSumTransform
 
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.program.cells import Cells
@@ -82,6 +83,16 @@ class BinomialLogOdds(dist.Distribution):
         return terms if self.weight is None else self.weight * terms
 
 
+class ZeroSumVectors(dist.ZeroSumNormal):
+    """Vectors of a length that each sum to zero, with a scale () or scales (vector,)."""
+
+    def __init__(self, scale: Any, length: int) -> None:
+        self.scale = scale
+        free = dist.Normal(0.0, jnp.asarray(scale)[..., None])
+        free = free.expand((*jnp.shape(scale), length - 1)).to_event(1)
+        dist.TransformedDistribution.__init__(self, free, ZeroSumTransform(1))
+
+
 class NormalAbove(dist.Distribution):
     """The event that a Normal(loc, scale) exceeds the bound that is observed."""
 
@@ -137,7 +148,8 @@ class NumPyroProgram(Program):
         """Declare a NumPyro site."""
         shape = self.size(dims)
         if family == "zero_sum_normal":
-            distribution = dist.ZeroSumNormal(jnp.reshape(parameters[0], ()), event_shape=shape)
+            scale = jnp.broadcast_to(parameters[0], (*shape[:-1], 1))[..., 0]
+            distribution = ZeroSumVectors(scale, shape[-1])
         else:
             first, *others = (jnp.asarray(p, dtype=float) for p in parameters)
             distribution = _DISTRIBUTIONS[family](jnp.broadcast_to(first, shape), *others)

@@ -38,8 +38,8 @@ class PyMCProgram(Program):
         arguments = [_float64(p) for p in parameters]
         if family == "zero_sum_normal":
             (scale,) = arguments
-            # PyMC wants no axis on the scale of a zero-sum variable.
-            scale = scale.flatten()[0] if scale.ndim else scale
+            # PyMC wants no axis on the scale of a zero-sum vector.
+            scale = scale.flatten()[0] if scale.ndim and len(dims) == 1 else scale
             return pm.ZeroSumNormal(name, sigma=scale, dims=dims)
         make, keywords = _DISTRIBUTIONS[family]
         return make(name, **dict(zip(keywords, arguments, strict=True)), dims=dims or None)

@@ -108,8 +108,8 @@ class SimulateProgram(Program):
 
 
 def _zero_sum(rng: np.random.Generator, shape: tuple[int, ...], scale: Any) -> np.ndarray:
-    free = rng.normal(0.0, np.ravel(scale)[0], size=shape)
-    return free - free.mean()
+    free = rng.normal(0.0, scale, size=shape)
+    return free - free.mean(axis=-1, keepdims=True)
 
 
 DRAW: dict[str, Any] = {

@@ -85,7 +85,7 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
             return given
         self.own[name] = dims
         together = family == "zero_sum_normal"
-        if not (family in _FROM_NORMAL or (together and dims == (self.unit,) and self._many(dims))):
+        if not (family in _FROM_NORMAL or (together and dims[-1] == self.unit and self._many(dims))):
             raise _no_rule(name, family, dims)
         if name not in self.numbers:
             return given
@@ -95,7 +95,7 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
         own = [aligned(p, (*batch, *dims), order) for p in parameters]
         number = aligned(z.value, z.dims, order)
         if together:
-            size = self.size(dims)[0]
+            size = self.size(dims)[-1]
             others = -aligned(given.value, given.dims, order) / (size - 1.0)
             return Labelled(others + own[0] * (size / (size - 1.0)) ** 0.5 * number, order, name)
         return Labelled(_FROM_NORMAL[family](number, *own), order, name)
@@ -110,7 +110,7 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
         )
 
     def _many(self, dims: tuple[str, ...]) -> bool:
-        return self.size(dims)[0] > 1
+        return self.size(dims)[-1] > 1
 
 
 def aligned(value: Any, dims: tuple[str, ...], order: tuple[str, ...]) -> np.ndarray:

@@ -78,7 +78,7 @@ def rotate(fit: xr.DataTree, method: str = "varimax") -> xr.Dataset:
     turn, onto = turn[:, order] * signs, onto[:, order] * signs
     found = xr.Dataset(coords=posterior.coords).drop_dims("sampled_dimension", errors="ignore")
     for name, matrix in (("loading", onto), ("trait", turn)):
-        x = posterior[name]
+        x = posterior[name].transpose("chain", "draw", ..., "dimension")
         found[name] = (x.dims, x.values @ matrix)
     found["correlation"] = (("dimension", "other_dimension"), turn.T @ turn)
     found.attrs["rotation"] = method

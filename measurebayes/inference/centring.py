@@ -33,6 +33,7 @@ from numpyro.distributions import constraints
 from numpyro.infer.reparam import Reparam
 
 from measurebayes.backends.evaluate import cell_logits
+from measurebayes.backends.numpyro import ZeroSumVectors
 from measurebayes.backends.simulate import Variable, prior_draw
 from measurebayes.classical.additive import fit_additive
 from measurebayes.classical.counts import Counts
@@ -115,9 +116,9 @@ class Recentred(Reparam):
         """Replace the site `name`."""
         numpyro.deterministic(f"{name}_scale", fn.scale)
         if isinstance(fn, dist.ZeroSumNormal):
-            narrower = jnp.sqrt(1.0 + self.coordinates["information"] * fn.scale**2)
-            inner = dist.ZeroSumNormal(narrower, event_shape=fn.event_shape)
-            return None, fn.scale / narrower * numpyro.sample(f"{name}_free", inner)
+            root = jnp.sqrt(1.0 + self.coordinates["information"] * fn.scale**2)
+            inner = ZeroSumVectors(root, fn.event_shape[-1])
+            return None, (fn.scale / root)[..., None] * numpyro.sample(f"{name}_free", inner)
         numpyro.deterministic(f"{name}_loc", fn.loc)
         auxiliary = Auxiliary(fn.loc, fn.scale, **self.coordinates)
         value = auxiliary.value_of(numpyro.sample(f"{name}_free", auxiliary))
@@ -140,13 +141,15 @@ def coordinates(
     -------
     dict of str to dict of str to numpy.ndarray
         By variable name ``information``, ``wall`` and ``side`` in the shape of the variable; for
-        zero-sum variables, whose elements can't be treated one by one, ``information`` (). Along other axes than those of the data nothing is known beforehand: it is 1.
+        zero-sum vectors, whose elements can't be treated one by one, one ``information``. Along other axes than those of the data nothing is known beforehand: it is 1.
     """
     chosen: dict[str, dict[str, np.ndarray]] = {}
     for variable in variables:
         if len(variable.dims) != 1 or variable.dims[0] not in TABLE_AXES:
             if variable.dims and variable.family in ("normal", "log_normal"):
                 chosen[variable.name] = _straight(np.ones(variable.shape))
+            elif variable.family == "zero_sum_normal":
+                chosen[variable.name] = {"information": np.ones(variable.shape[:-1])}
             continue
         dim = variable.dims[0]
         attempts, successes = _margin(data, dim)
@@ -201,16 +204,17 @@ def recentred(
     moved: dict[str, np.ndarray] = {}
     for name, old in before.items():
         free = draws[f"{name}_free"]
+        if "side" not in old:  # zero-sum: one number for all along the last axis, of mean 0
+            scale, each = draws[f"{name}_scale"][..., None], old["information"][..., None]
+            root = np.sqrt(1.0 + each * scale**2)
+            information = np.mean(_information(root, scale, variances[name], at, each), axis=-1)
+            after[name] = {"information": information}
+            new = np.sqrt(1.0 + information[..., None] * scale**2)
+            moved[f"{name}_free"] = free * new / root
+            continue
         scale = _beside(draws[f"{name}_scale"], free)
         root = np.sqrt(1.0 + old["information"] * scale**2)
-        information = _information(root[at], scale[at], variances[name])
-        if information is None:
-            information = old["information"]
-        if "side" not in old:  # zero-sum: one number for all, and elements have mean 0
-            information = np.mean(information)
-            after[name] = {"information": information}
-            moved[f"{name}_free"] = free * np.sqrt(1.0 + information * scale**2) / root
-            continue
+        information = _information(root, scale, variances[name], at, old["information"])
         loc = _beside(draws[f"{name}_loc"], free)
         after[name] = {**old, "information": information}
         now = Auxiliary(loc, scale, **after[name])
@@ -219,15 +223,18 @@ def recentred(
     return after, moved
 
 
-def _information(root: np.ndarray, scale: np.ndarray, variances: np.ndarray) -> np.ndarray | None:
-    """Return what the data add to the precision of each element; None where no draw tells.
+def _information(
+    root: np.ndarray, scale: np.ndarray, variances: np.ndarray, at: np.ndarray, before: np.ndarray
+) -> np.ndarray:
+    """Return what the data add to the precision of each element; as `before` if no draw tells.
 
     Small scales hide it: only the upper half of the scales is asked.
     """
+    root, scale = root[at], scale[at]
     learned = (root**2 / variances - 1.0) / scale**2
     known = np.all(np.isfinite(learned), axis=tuple(range(1, learned.ndim)))
     if not known.any():
-        return None
+        return np.asarray(before)
     learned, scale = np.maximum(learned[known], 0.0), scale[known]
     return np.nanmedian(np.where(scale >= np.median(scale, axis=0), learned, np.nan), axis=0)
 

@@ -6,7 +6,7 @@ them, so that means of raw draws say nothing. Each draw's loadings are turned to
 draws best (orthogonal Procrustes), until that mean no longer changes; then all are turned together
 so that the mean loadings lie along their principal axes, the strongest first, with positive sums.
 
-What a model states of its dimensions as it was sampled (the spread of their loadings) belongs to
+What a model states of its dimensions as it was sampled (standard deviations of traits) belongs to
 the axes before the rotation. It is kept on an axis of its own, and the rotation is kept with it, so
 that the model's text can be evaluated at draws as they were.
 
@@ -39,33 +39,37 @@ def align(posterior: xr.Dataset, rotated: Sequence[str]) -> xr.Dataset:
     posterior
         Draws (chain, draw, ...) as they were sampled.
     rotated
-        Names of the arrays that turn together, loadings first: each has its last axis in common
-        with the others, and one further axis.
+        Names of loadings (row, axis), traits (axis, other row) and the traits' standard deviations
+        (axis,).
 
     Returns
     -------
     xarray.Dataset
-        The same, with these arrays turned, other arrays along their common axis on an axis
-        ``sampled_<name>``, and ``rotation`` (chain, draw, sampled_<name>, <name>).
+        The same, with loadings (row, axis) in units of one standard deviation of a trait and traits
+        (other row, axis) in standard deviations, both turned; other arrays along their axis on an
+        axis ``sampled_<name>``, and ``rotation`` (chain, draw, sampled_<name>, <name>).
     """
-    axis = str(posterior[rotated[0]].dims[-1])
-    loadings = _stacked(posterior[rotated[0]])
-    rotation = orientation(loadings)
-    others = [str(n) for n, x in posterior.items() if axis in x.dims and n not in rotated]
+    loading, trait, sd = rotated
+    axis = str(posterior[sd].dims[-1])
+    standard = {
+        loading: _last(posterior[loading] * posterior[sd], axis),
+        trait: _last(posterior[trait] / posterior[sd], axis),
+    }
+    rotation = orientation(_stacked(standard[loading]))
+    others = [str(n) for n, x in posterior.items() if axis in x.dims and n not in standard]
     named = {
         n: posterior[n].drop_vars(axis, errors="ignore").rename({axis: SAMPLED + axis})
         for n in others
     }
     sizes = (posterior.sizes["chain"], posterior.sizes["draw"])
     turned = {
-        n: (posterior[n].dims, (_stacked(posterior[n]) @ rotation).reshape(posterior[n].shape))
-        for n in rotated
+        n: (x.dims, (_stacked(x) @ rotation).reshape(x.shape)) for n, x in standard.items()
     }
     labels = posterior[axis].values
-    found = posterior.drop_vars(others).assign(turned).assign(named)
+    found = posterior.drop_vars([*others, *standard]).assign(turned).assign(named)
     stored = rotation.reshape(*sizes, *rotation.shape[1:])
     found[ROTATION] = (("chain", "draw", SAMPLED + axis, axis), stored)
-    return found.assign_coords({SAMPLED + axis: labels})
+    return found.assign_coords({axis: labels, SAMPLED + axis: labels})
 
 
 def as_sampled(posterior: xr.Dataset, rotated: Sequence[str] = ()) -> xr.Dataset:
@@ -83,17 +87,25 @@ def as_sampled(posterior: xr.Dataset, rotated: Sequence[str] = ()) -> xr.Dataset
     back = posterior[ROTATION]
     sampled, axis = map(str, back.dims[-2:])
     labels = posterior[axis].values
-    turned = {}
-    for name in rotated:
-        x = posterior[name]
-        raw = x.values @ np.swapaxes(back.values, -1, -2)
-        turned[name] = (x.dims, raw)
     others = [str(n) for n, x in posterior.items() if sampled in x.dims and n != ROTATION]
     named = {
         n: posterior[n].drop_vars(sampled, errors="ignore").rename({sampled: axis}) for n in others
     }
     found = posterior.drop_vars([ROTATION, *others, sampled], errors="ignore")
-    return found.assign(turned).assign(named).assign_coords({axis: labels})
+    found = found.assign(named).assign_coords({axis: labels})
+    loading, trait, sd = rotated
+    for name in (loading, trait):
+        raw = posterior[name].values @ np.swapaxes(back.values, -1, -2)
+        found[name] = (posterior[name].dims, raw)
+    found[loading] = found[loading] / found[sd]
+    row = str(found[trait].dims[-2])
+    found[trait] = (found[trait] * found[sd]).transpose("chain", "draw", axis, row)
+    return found
+
+
+def _last(x: xr.DataArray, axis: str) -> xr.DataArray:
+    """Put an axis last."""
+    return x.transpose("chain", "draw", ..., axis)
 
 
 def orientation(loadings: np.ndarray) -> np.ndarray:

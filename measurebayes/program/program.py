@@ -47,7 +47,10 @@ class Program(DataVerbs, ABC):
         return self._latent(name, "normal", (location, scale), dims)
 
     def zero_sum_normal(self, name: str, scale: Any, dims: Dims) -> Labelled:
-        """Deviations from their own mean of independent Normal(., scale): they sum to 0."""
+        """Deviations from their own mean of independent Normal(., scale): they sum to 0.
+
+        With several axes they do so along the last.
+        """
         return self._latent(name, "zero_sum_normal", (scale,), dims)
 
     def half_normal(self, name: str, scale: Any, dims: Dims = ()) -> Labelled:
@@ -138,11 +141,11 @@ class Program(DataVerbs, ABC):
     def cell_products(self, x: Any, y: Any, dim: str) -> Labelled:
         """For every observed cell the sum over `dim` of products of its entries of `x` and `y`.
 
-        `x` has the axes (task, dim), `y` the axes (agent, dim).
+        `x` has the axes (task, dim), `y` the axes (dim, agent).
         """
         x, y = labelled(x), labelled(y)
-        if (*x.dims, *y.dims, self.cells.layout) == ("task", dim, "agent", dim, "dense"):
-            return Labelled(y.value @ x.value.T, ("agent", "task"))
+        if (*x.dims, *y.dims, self.cells.layout) == ("task", dim, dim, "agent", "dense"):
+            return Labelled((x.value @ y.value).T, ("agent", "task"))
         return self.sum(self.cell(x) * self.cell(y), dim)
 
     def mean(self, x: Any) -> Labelled:

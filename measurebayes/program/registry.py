@@ -50,8 +50,8 @@ class ModelFile:
     options
         What was chosen, defaults included.
     rotated
-        ``ROTATED``: arrays whose products alone matter, loadings first, so that their draws are
-        turned to one orientation.
+        ``ROTATED``: loadings and traits whose products alone matter, and the traits' standard
+        deviations. Draws are turned to one orientation.
     """
 
     name: str
