@@ -1,0 +1,170 @@
+"""How many dimensions: held-out halves of METR's attempts, and recovery of known dimensions.
+
+python benchmarks/dimensions.py halves            # METR counts, three splits; about 40 minutes
+python benchmarks/dimensions.py recovery          # 60 agents x 200 tasks; about 60 minutes
+python benchmarks/dimensions.py page              # the tables of docs/dimensions.md
+
+Results are kept in dimensions.json after each fit, and a run goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pandas as pd
+from pages import put
+from scipy.optimize import linear_sum_assignment
+from scipy.special import expit
+
+import measurebayes as mb
+
+HERE = Path(__file__).resolve().parent
+RESULTS, PAGE = HERE / "dimensions.json", HERE.parent / "docs" / "dimensions.md"
+SPLITS, MOST = 3, 10
+HALVES = {"draws": 400, "tune": 400, "chains": 2}
+AGENTS, TASKS, ATTEMPTS = 60, 200, 6
+TRUE, REPLICATIONS = (1, 2, 3, 5), 10
+STRENGTHS = (2.0, 1.4, 1.2, 1.0, 0.85)  # SD of what a trait adds to log odds
+FULL = {"draws": 500, "tune": 500, "chains": 4}
+CHOICE = {"draws": 250, "tune": 250, "chains": 2}
+
+
+def stored() -> dict[str, Any]:
+    """Return what has been measured."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+
+
+def keep(part: str, name: str, value: Any) -> None:
+    """Add one result to the file."""
+    found = stored()
+    found.setdefault(part, {})[name] = value
+    text = json.dumps(found, indent=1, sort_keys=True) + "\n"
+    RESULTS.with_suffix(".new").write_text(text, encoding="utf-8")
+    RESULTS.with_suffix(".new").replace(RESULTS)
+
+
+def halves() -> None:
+    """Log-likelihood of held-out halves of METR's attempts by model."""
+    runs = mb.load("metr-th1.1")
+    for model in ["rasch", "two_pl", *(f"mirt:dimensions={k}" for k in range(1, MOST + 1))]:
+        if model in stored().get("halves", {}):
+            continue
+        start = time.perf_counter()
+        table = mb.crossval(
+            [model], runs, folds="half-attempts", k=SPLITS, seed=1, progress=False, **HALVES
+        )
+        by_split = table.attrs["splits"]["log_likelihood"]
+        found = {
+            "log_likelihood": float(table["log_likelihood"].iloc[0]),
+            "splits": [float(x) for x in np.ravel(by_split)],
+            "unconverged": int(table["unconverged"].iloc[0]),
+            "seconds": time.perf_counter() - start,
+        }
+        keep("halves", model, found)
+        print(model, found, flush=True)
+
+
+def simulated(k: int, rng: np.random.Generator) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return loadings (task, k) and records of agents with k traits of distinct strengths."""
+    loading = rng.normal(0.0, 1.0, (TASKS, k)) * STRENGTHS[:k]
+    loading[:, 0] = STRENGTHS[0] * np.exp(rng.normal(0.0, 0.3, TASKS))
+    trait = rng.normal(size=(AGENTS, k))
+    chance = expit(rng.normal(0.0, 1.5, TASKS) + trait @ loading.T)
+    agent, task = (x.ravel() for x in np.indices(chance.shape))
+    cells = {
+        "agent": [f"agent {i:02d}" for i in agent],
+        "task": [f"task {j:03d}" for j in task],
+        "attempts": ATTEMPTS,
+        "successes": rng.binomial(ATTEMPTS, chance.ravel()),
+    }
+    return loading, pd.DataFrame(cells)
+
+
+def congruence(found: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Tucker's coefficient of each true dimension with its best partner, after rotation to fit."""
+    left, _, right = np.linalg.svd(found.T @ true)
+    turned = found @ (left @ right)
+    products = turned.T @ true
+    sizes = np.outer(np.linalg.norm(turned, axis=0), np.linalg.norm(true, axis=0))
+    pairs = np.abs(products / sizes)
+    rows, columns = linear_sum_assignment(-pairs)
+    return pairs[rows, columns][np.argsort(columns)]
+
+
+def recovery() -> None:
+    """Fit known dimensions, and choose their number by held-out halves."""
+    for replication in range(REPLICATIONS):
+        for k in TRUE:
+            name = f"{k}/{replication}"
+            if name in stored().get("recovery", {}):
+                continue
+            start = time.perf_counter()
+            true, records = simulated(k, np.random.default_rng([20260101, k, replication]))
+            runs = mb.load(records)
+            settings = FULL if replication == 0 else CHOICE
+            fit = mb.fit("mirt", runs, dimensions=k, seed=replication, progress=False, **settings)
+            aligned = fit["posterior"].to_dataset()[["easiness", "loading", "trait"]]
+            worst = max(float(x.max()) for x in az.rhat(aligned).values())
+            mean = aligned["loading"].mean(("chain", "draw")).values
+            found: dict[str, Any] = {
+                "congruence": [float(x) for x in congruence(mean, true)],
+                "rhat": worst,
+                "chains": settings["chains"],
+                "draws": settings["draws"],
+                "seconds": time.perf_counter() - start,
+            }
+            models = [f"mirt:dimensions={n}" for n in range(max(1, k - 1), k + 3)]
+            table = mb.crossval(
+                models, runs, folds="half-attempts", k=1, seed=replication, progress=False, **CHOICE
+            )
+            found["log_likelihood"] = {m: float(table.loc[m, "log_likelihood"]) for m in models}
+            found["chosen"] = int(table["log_likelihood"].idxmax().partition("=")[2])
+            found["seconds_with_choice"] = time.perf_counter() - start
+            keep("recovery", name, found)
+            print(name, found, flush=True)
+
+
+def page() -> None:
+    """Write the tables."""
+    found = stored()
+    lines = ["| model | held-out log-likelihood | gain | splits |", "|---|---|---|---|"]
+    before = None
+    for model, row in found["halves"].items():
+        gain = "" if before is None else f"{row['log_likelihood'] - before:+.1f}"
+        splits = ", ".join(f"{x:.1f}" for x in row["splits"])
+        lines.append(f"| {model} | {row['log_likelihood']:.1f} | {gain} | {splits} |")
+        before = row["log_likelihood"]
+    put(PAGE, "halves", "\n".join(lines))
+    lines = [
+        "| true dimensions | data sets | smallest congruence | median | chosen: right | too few | "
+        "too many |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for k in TRUE:
+        rows = [row for name, row in found["recovery"].items() if name.startswith(f"{k}/")]
+        alike = np.array([row["congruence"] for row in rows])
+        chosen = np.array([row["chosen"] for row in rows])
+        lines.append(
+            f"| {k} | {len(rows)} | {alike.min():.3f} | {np.median(alike):.3f} | "
+            f"{(chosen == k).sum()} | {(chosen < k).sum()} | {(chosen > k).sum()} |"
+        )
+    put(PAGE, "recovery", "\n".join(lines))
+
+
+def main() -> None:
+    """Run one part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("halves", "recovery", "page"))
+    warnings.filterwarnings("ignore", message=".*not converged.*")
+    {"halves": halves, "recovery": recovery, "page": page}[parser.parse_args().part]()
+
+
+if __name__ == "__main__":
+    main()
