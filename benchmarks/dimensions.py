@@ -10,7 +10,6 @@ Results are kept in dimensions.json after each fit, and a run goes on where it w
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pandas as pd
-from pages import put
+from pages import keep, put, stored
 from scipy.optimize import linear_sum_assignment
 from scipy.special import expit
 
@@ -36,25 +35,11 @@ FULL = {"draws": 500, "tune": 500, "chains": 4}
 CHOICE = {"draws": 250, "tune": 250, "chains": 2}
 
 
-def stored() -> dict[str, Any]:
-    """Return what has been measured."""
-    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-
-
-def keep(part: str, name: str, value: Any) -> None:
-    """Add one result to the file."""
-    found = stored()
-    found.setdefault(part, {})[name] = value
-    text = json.dumps(found, indent=1, sort_keys=True) + "\n"
-    RESULTS.with_suffix(".new").write_text(text, encoding="utf-8")
-    RESULTS.with_suffix(".new").replace(RESULTS)
-
-
 def halves() -> None:
     """Log-likelihood of held-out halves of METR's attempts by model."""
     runs = mb.load("metr-th1.1")
     for model in ["rasch", "two_pl", *(f"mirt:dimensions={k}" for k in range(1, MOST + 1))]:
-        if model in stored().get("halves", {}):
+        if model in stored(RESULTS).get("halves", {}):
             continue
         start = time.perf_counter()
         table = mb.crossval(
@@ -67,7 +52,7 @@ def halves() -> None:
             "unconverged": int(table["unconverged"].iloc[0]),
             "seconds": time.perf_counter() - start,
         }
-        keep("halves", model, found)
+        keep(RESULTS, "halves", model, found)
         print(model, found, flush=True)
 
 
@@ -103,7 +88,7 @@ def recovery() -> None:
     for replication in range(REPLICATIONS):
         for k in TRUE:
             name = f"{k}/{replication}"
-            if name in stored().get("recovery", {}):
+            if name in stored(RESULTS).get("recovery", {}):
                 continue
             start = time.perf_counter()
             true, records = simulated(k, np.random.default_rng([20260101, k, replication]))
@@ -127,13 +112,13 @@ def recovery() -> None:
             found["log_likelihood"] = {m: float(table.loc[m, "log_likelihood"]) for m in models}
             found["chosen"] = int(table["log_likelihood"].idxmax().partition("=")[2])
             found["seconds_with_choice"] = time.perf_counter() - start
-            keep("recovery", name, found)
+            keep(RESULTS, "recovery", name, found)
             print(name, found, flush=True)
 
 
 def page() -> None:
     """Write the tables."""
-    found = stored()
+    found = stored(RESULTS)
     lines = ["| model | held-out log-likelihood | gain | splits |", "|---|---|---|---|"]
     before = None
     for model, row in found["halves"].items():

@@ -1,4 +1,4 @@
-"""When the testlet model is preferred, and whose intervals of a difference of agents hold the truth.
+"""When the testlet model is preferred, and which intervals of a difference hold the truth.
 
 python benchmarks/testlets.py preferred          # about 15 minutes
 python benchmarks/testlets.py coverage           # about 30 minutes
@@ -12,15 +12,13 @@ Results are kept in testlets.json after each data set, and a run goes on where i
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pages import put
+from pages import keep, put, stored
 from scipy.special import expit
 from scipy.stats import norm
 
@@ -58,26 +56,12 @@ def simulated(testlet_sd: float, replication: int) -> xr.Dataset:
     return mb.load(pd.DataFrame(cells))
 
 
-def stored() -> dict[str, Any]:
-    """Return what has been measured."""
-    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-
-
-def keep(part: str, name: str, value: Any) -> None:
-    """Add one result to the file."""
-    found = stored()
-    found.setdefault(part, {})[name] = value
-    new = RESULTS.with_suffix(".new")
-    new.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    new.replace(RESULTS)
-
-
 def preferred() -> None:
     """By each unit: elpd of testlet less that of rasch, and its standard error."""
     for replication in range(PREFERRED):
         for sd in SDS:
             name = f"{sd:g}/{replication}"
-            if name in stored().get("preferred", {}):
+            if name in stored(RESULTS).get("preferred", {}):
                 continue
             runs = simulated(sd, replication)
             fits = {m: mb.fit(m, runs, seed=replication, **SETTINGS) for m in MODELS}
@@ -87,7 +71,7 @@ def preferred() -> None:
                 gain = other - one
                 error = np.sqrt(gain.size) * gain.std(ddof=1)
                 found[unit] = [float(gain.sum()), float(error)]
-            keep("preferred", name, found)
+            keep(RESULTS, "preferred", name, found)
             print(name, found, flush=True)
 
 
@@ -96,7 +80,7 @@ def coverage() -> None:
     for replication in range(COVERAGE):
         for sd in SDS:
             name = f"{sd:g}/{replication}"
-            if name in stored().get("coverage", {}):
+            if name in stored(RESULTS).get("coverage", {}):
                 continue
             runs = simulated(sd, replication)
             found = {}
@@ -107,14 +91,17 @@ def coverage() -> None:
                     [np.quantile(ability[i] - ability[j], [0.025, 0.975]) for i, j in PAIRS]
                 ).T
                 true = np.array([ABILITIES[i] - ABILITIES[j] for i, j in PAIRS])
-                found[model] = [int(((low < true) & (true < high)).sum()), float((high - low).mean())]
-            keep("coverage", name, found)
+                found[model] = [
+                    int(((low < true) & (true < high)).sum()),
+                    float((high - low).mean()),
+                ]
+            keep(RESULTS, "coverage", name, found)
         print(replication, found, flush=True)
 
 
 def page() -> None:
     """Write the tables."""
-    found = stored()
+    found = stored(RESULTS)
     lines = [
         "| effects of families | unit | data sets where testlet has the larger elpd | by over two "
         "standard errors | rasch, by over two | mean gain | mean standard error |",

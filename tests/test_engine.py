@@ -85,8 +85,8 @@ def test_recentred_sites_keep_the_joint_density(rng):
         numpyro.factor("data", -np.sum(np.arange(3.0)) * 0.1 * x.sum())
 
     config = {
-        "x": Recentred({"information": np.array([0.2, 9.0, 0.5]), "wall": np.array([0.0, 0.0, -2.0]),
-                        "side": np.array([0.0, 0.0, 1.0])}),
+        "x": Recentred({"information": np.array([0.2, 9.0, 0.5]),
+                        "wall": np.array([0.0, 0.0, -2.0]), "side": np.array([0.0, 0.0, 1.0])}),
         "y": Recentred({"information": np.full(3, 2.0), "wall": np.zeros(3), "side": np.zeros(3)}),
         "z": Recentred({"information": np.array(0.3)}),
     }  # fmt: skip

@@ -1,6 +1,5 @@
 """Where runs begin: inference/starts.py."""
 
-
 import jax
 import numpy as np
 import numpyro

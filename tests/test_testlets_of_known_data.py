@@ -1,4 +1,4 @@
-"""testlet and bifactor on verbal aggression and data.read: the published maximum likelihood values."""
+"""testlet and bifactor on verbal aggression and data.read, by maximum likelihood elsewhere."""
 
 import tomllib
 from pathlib import Path

@@ -85,7 +85,9 @@ class OwnParameters(RecordsFirst, EvaluateProgram):
             return given
         self.own[name] = dims
         together = family == "zero_sum_normal"
-        if not (family in _FROM_NORMAL or (together and dims[-1] == self.unit and self._many(dims))):
+        if not (
+            family in _FROM_NORMAL or (together and dims[-1] == self.unit and self._many(dims))
+        ):
             raise _no_rule(name, family, dims)
         if name not in self.numbers:
             return given

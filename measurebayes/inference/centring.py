@@ -141,7 +141,8 @@ def coordinates(
     -------
     dict of str to dict of str to numpy.ndarray
         By variable name ``information``, ``wall`` and ``side`` in the shape of the variable; for
-        zero-sum vectors, whose elements can't be treated one by one, one ``information``. Along other axes than those of the data nothing is known beforehand: it is 1.
+        zero-sum vectors, whose elements can't be treated one by one, one ``information``. Along
+        other axes than those of the data nothing is known beforehand: it is 1.
     """
     chosen: dict[str, dict[str, np.ndarray]] = {}
     for variable in variables:

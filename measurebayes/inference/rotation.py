@@ -62,9 +62,7 @@ def align(posterior: xr.Dataset, rotated: Sequence[str]) -> xr.Dataset:
         for n in others
     }
     sizes = (posterior.sizes["chain"], posterior.sizes["draw"])
-    turned = {
-        n: (x.dims, (_stacked(x) @ rotation).reshape(x.shape)) for n, x in standard.items()
-    }
+    turned = {n: (x.dims, (_stacked(x) @ rotation).reshape(x.shape)) for n, x in standard.items()}
     labels = posterior[axis].values
     found = posterior.drop_vars([*others, *standard]).assign(turned).assign(named)
     stored = rotation.reshape(*sizes, *rotation.shape[1:])
