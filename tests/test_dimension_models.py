@@ -181,3 +181,38 @@ def test_a_wrong_key_shows_where_slopes_may_be_negative(rng):
     negative = (fit["posterior"]["discrimination"] < 0.0).mean(("chain", "draw")).values
     assert negative[3] > 0.99
     assert np.delete(negative, 3).max() < 0.5
+
+
+@pytest.mark.slow
+def test_a_fit_of_allowed_loadings_finds_them(rng):
+    """Two dimensions with ten tasks each, and five tasks that may load on both."""
+    allowed = np.zeros((25, 2), dtype=int)
+    allowed[:10, 0] = allowed[10:20, 1] = 1
+    allowed[20:] = 1
+    loading = allowed * rng.uniform(0.8, 1.6, (25, 2))
+    trait = rng.normal(0.0, 1.5, (2, 40))
+    chance = expit(rng.normal(0.0, 1.0, 25) + (loading @ trait).T)
+    agent, task = (x.ravel() for x in np.indices(chance.shape))
+    cells = pd.DataFrame(
+        {
+            "agent": [f"agent {i:02d}" for i in agent],
+            "task": [f"task {j:02d}" for j in task],
+            "attempts": 4,
+            "successes": rng.binomial(4, chance.ravel()),
+        }
+    )
+    runs = mb.load(cells)
+    runs = runs.assign(allowed_loading=(("task", "dimension"), allowed))
+    short = {"draws": 300, "tune": 300, "chains": 2, "seed": 1, "progress": False}
+    fit = mb.fit("mirt", runs, loadings="allowed", **short)
+    draws = fit["posterior"].to_dataset()
+    assert fit["log_likelihood"]["successes"].dims == ("chain", "draw", "cell")
+    np.testing.assert_array_equal(draws["loading"].values[..., allowed == 0], 0.0)
+    strength = (draws["loading"] * draws["trait_sd"]).mean(("chain", "draw")).values
+    true = loading * trait.std(axis=1)
+    error = strength[allowed == 1] / true[allowed == 1] - 1.0
+    assert abs(np.median(error)) < 0.15
+    assert np.abs(error).mean() < 0.3
+    found = draws["trait"].mean(("chain", "draw")).values
+    for k in range(2):
+        assert np.corrcoef(found[k], trait[k])[0, 1] > 0.95

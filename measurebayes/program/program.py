@@ -108,7 +108,9 @@ class Program(DataVerbs, ABC):
         """
         x = labelled(x)
         if dims is not None:
-            x = Labelled(expand(x, tuple(dims)), tuple(dims))
+            # Where draws are evaluated all together, their axes go in front.
+            order = (*(d for d in x.dims if d not in (*AXES, *self.axes, *dims)), *dims)
+            x = Labelled(expand(x, order), order)
         self.keep(name, x)
         return Labelled(x.value, x.dims, name)
 
