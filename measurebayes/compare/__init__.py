@@ -87,8 +87,8 @@ def compare(
     Raises
     ------
     InputError
-        Without fits, for fits to different data, an unknown unit, or one with parameters that
-        can't be integrated out.
+        Without fits, for fits to different data, an unknown unit, one with parameters that can't
+        be integrated out, or one that the data have only one of.
 
     Warns
     -----
@@ -103,9 +103,11 @@ def compare(
     25(72); Yao et al. (2018), doi:10.1214/17-BA1091.
     """
     from measurebayes.compare import psis
+    from measurebayes.compare.inputs import check_units
 
     psis.check_unit(unit)
     fits = same_data(fits)
+    check_units(next(iter(fits.values()))["data"].to_dataset(), unit, "compare")
     options = {} if budget is None else {"budget": budget}
     results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
     if refit:
@@ -160,18 +162,18 @@ def tabulate(results: Mapping[str, xr.Dataset], unit: str = "cell") -> pd.DataFr
 
 
 def same_data(fits: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
-    """Return fits as a dict, which must be of the same data."""
+    """Return fits as a dict, which must be of the same data.
+
+    Raises
+    ------
+    InputError
+        Something is no fit, or a fit is of other data than the first.
+    """
+    from measurebayes.compare.inputs import named_fits
     from measurebayes.errors import InputError
     from measurebayes.inference.results import of_other_data
 
-    if not isinstance(fits, Mapping) or not fits:
-        raise InputError(
-            "no fits to compare" if isinstance(fits, Mapping) else f"a {type(fits).__name__}",
-            where="fits",
-            expected="a mapping from names to fits",
-            remedy='measurebayes.compare({"rasch": fit1, "two_pl": fit2})',
-        )
-    fits = dict(fits)
+    fits = named_fits(fits)
     name = of_other_data(fits)
     if name is not None:
         first = next(iter(fits))

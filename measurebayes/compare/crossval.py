@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.compare.inputs import check_folds, check_runs, check_units, named_models
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.own import OWN_AXES
 from measurebayes.compare.psis import BUDGET, draws_of, log_mean, standard_error
@@ -34,7 +36,7 @@ class _Fold(NamedTuple):
 
 
 def crossval(
-    models: Sequence[str] | Mapping[str, str],
+    models: str | Sequence[str] | Mapping[str, str],
     runs: xr.Dataset,
     folds: str = "family",
     k: int | None = None,
@@ -52,7 +54,8 @@ def crossval(
     Parameters
     ----------
     models
-        Names of models (with options: ``"horizon_trend:shape=linear"``), or a mapping to them.
+        Names of models (with options: ``"horizon_trend:shape=linear"``), a single one or each once,
+        or a mapping to them.
     runs
         The data.
     folds
@@ -80,12 +83,19 @@ def crossval(
         coefficient), while elpd is the log of the mean density of each cell's attempts together; of
         ``half-attempts`` all are means over the splits. ``attrs["pointwise"]``: the elpd of every
         unit (of attempts: of every cell) by model; ``attrs["integral_error"]``: by model, as `loo`
-        has it; ``attrs["splits"]``: log_likelihood and elpd by model and split.
+        has it; ``attrs["splits"]``: log_likelihood and elpd by model and split;
+        ``attrs["warnings"]``: in words what to be careful about.
 
     Raises
     ------
     InputError
-        There are fewer than two units, or a model has a parameter that can't be integrated out.
+        There are fewer than two units, models or data are none, or a model has a parameter that
+        can't be integrated out.
+
+    Warns
+    -----
+    UnconvergedWarning
+        For a model with fits whose convergence checks fail.
     """
     if folds not in (*OWN_AXES, "cell", "attempt", "half-attempts"):
         raise InputError(
@@ -94,15 +104,10 @@ def crossval(
             expected=f"one of {', '.join(OWN_AXES)}, cell, attempt, half-attempts",
             remedy='folds="family"',
         )
-    if k is not None and k < (1 if folds == "half-attempts" else 2):
-        raise InputError(
-            f"k={k}",
-            where="crossval",
-            expected="at least 2 folds, or 1 split into halves",
-            remedy="leave k out to get its default",
-        )
-    named = dict(models) if isinstance(models, Mapping) else {str(m): m for m in models}
-    files = {name: get_model(model) for name, model in named.items()}
+    check_folds(k, folds)
+    files = named_models(models)
+    check_runs(runs, "crossval")
+    check_units(runs, "cell" if folds == "half-attempts" else folds, "crossval")
     if "attempt" in folds:
         from measurebayes.compare.held_attempts import crossval_attempts
 
@@ -121,12 +126,41 @@ def crossval(
         labels: pd.Index = pd.MultiIndex.from_arrays(names, names=["agent", "task"])
     else:
         labels = pd.Index(runs[folds].values[found["group"].values], name=folds)
-    elpd = {name: found["elpd"].sel(model=name).values for name in named}
+    elpd = {name: found["elpd"].sel(model=name).values for name in files}
     table = tabulated(pd.DataFrame(elpd, labels), folds)
     unconverged = (~found["converged"]).sum("fold").to_series()
     table["unconverged"] = unconverged.reindex(table.index)
     table.attrs["integral_error"] = found["integral_error"].to_series().to_dict()
+    warn_unsettled(table, found.sizes["fold"])
     return table
+
+
+def warn_unsettled(table: pd.DataFrame, fits: int, stacklevel: int = 3) -> None:
+    """Warn of models with fits that have not converged, and keep the texts with the table.
+
+    Parameters
+    ----------
+    table
+        With the column unconverged.
+    fits
+        How many there are of each model.
+    stacklevel
+        How many calls up the user's own lies.
+
+    Warns
+    -----
+    UnconvergedWarning
+    """
+    from measurebayes.compare import UnconvergedWarning
+
+    table.attrs["warnings"] = [
+        f"{name!r}: {number} of {fits} fits have not converged: their terms can't be trusted. More "
+        "draws may settle it."
+        for name, number in table["unconverged"].items()
+        if number
+    ]
+    for text in table.attrs["warnings"]:
+        warnings.warn(text, UnconvergedWarning, stacklevel=stacklevel)
 
 
 def tabulated(pointwise: pd.DataFrame, unit: str) -> pd.DataFrame:

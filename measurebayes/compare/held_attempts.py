@@ -12,7 +12,8 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import binomial_density, cell_logits
 from measurebayes.compare.attempts import half, parts, with_counts
-from measurebayes.compare.crossval import fitted, tabulated
+from measurebayes.compare.crossval import fitted, tabulated, warn_unsettled
+from measurebayes.compare.inputs import check_halves
 from measurebayes.compare.psis import draws_of, log_mean
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
@@ -54,6 +55,8 @@ def crossval_attempts(
     """
     from measurebayes.checks.studies import run_tasks
 
+    if folds == "half-attempts":
+        check_halves(runs)
     held = _held_out(runs, folds, k, seed)
     tasks = [
         _Split(model.reference, runs, attempts, successes, seed + i, settings)
@@ -76,6 +79,7 @@ def crossval_attempts(
     which = pd.MultiIndex.from_product([list(models), range(len(held))], names=["model", "split"])
     totals = {"log_likelihood": singly.sum(axis=-1), "elpd": together.sum(axis=-1)}
     table.attrs["splits"] = pd.DataFrame({n: x.ravel() for n, x in totals.items()}, which)
+    warn_unsettled(table, len(held), stacklevel=4)  # crossval lies between
     return table
 
 

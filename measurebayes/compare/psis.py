@@ -15,7 +15,9 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.compare.attempts import outcome_blocks, outcomes
+from measurebayes.compare.inputs import check_number_of_attempts
 from measurebayes.errors import InputError
+from measurebayes.inference.results import check_fit
 
 K_LIMIT = 0.7
 BUDGET = 128 * 2**20  # bytes
@@ -79,12 +81,15 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     Raises
     ------
     InputError
-        For an unknown unit, a unit with parameters that can't be integrated out, or a
-        log-likelihood that is not finite.
+        For no fit, an unknown unit, more attempts than can be taken one by one, a unit with
+        parameters that can't be integrated out, or a log-likelihood that is not finite.
     """
     from arviz_stats.base import array_stats
 
     check_unit(unit)
+    check_fit(fit)
+    if unit == "attempt":
+        check_number_of_attempts(int(fit["data"].to_dataset()["attempts"].sum()), "loo")
     r_eff = relative_efficiency(fit["posterior"].to_dataset())
     error = 0.0
     draws = fit["posterior"].sizes["chain"] * fit["posterior"].sizes["draw"]
@@ -152,8 +157,13 @@ def bad_k(k: np.ndarray) -> np.ndarray:
 
 
 def standard_error(pointwise: np.ndarray) -> float:
-    """Return the standard error of a sum over cells taken as independent, shape (cell,)."""
-    return float(np.sqrt(len(pointwise) * np.var(pointwise, ddof=1))) if len(pointwise) > 1 else 0.0
+    """Return the standard error of a sum over cells taken as independent, shape (cell,).
+
+    NaN for a single one, which has no spread to tell it from.
+    """
+    if len(pointwise) < 2:
+        return float("nan")
+    return float(np.sqrt(len(pointwise) * np.var(pointwise, ddof=1)))
 
 
 def relative_efficiency(posterior: xr.Dataset) -> float:
