@@ -99,7 +99,7 @@ def test_oblimin_finds_simple_structure_and_how_traits_go_together(rng):
 @pytest.mark.parametrize("method", ["varimax", "oblimin"])
 def test_rotated_fit_keeps_its_products_and_its_order(rng, method):
     posterior = align(turned_draws(rng)[2], ROTATED)
-    fit = xr.DataTree.from_dict({"posterior": posterior})
+    fit = xr.DataTree.from_dict({"posterior": posterior, "data": xr.Dataset()})
     found = rotate(fit, method)
     np.testing.assert_allclose(products(found), products(posterior), atol=1e-9)
     mean = found["loading"].mean(("chain", "draw")).values
@@ -111,8 +111,8 @@ def test_rotated_fit_keeps_its_products_and_its_order(rng, method):
 
 
 def test_what_has_no_dimensions_is_not_rotated(rng):
-    fit = xr.DataTree.from_dict({"posterior": turned_draws(rng)[2]})
+    fit = xr.DataTree.from_dict({"posterior": turned_draws(rng)[2], "data": xr.Dataset()})
     with pytest.raises(mb.InputError, match="'quartimax' is unknown"):
         rotate(fit, "quartimax")
     with pytest.raises(mb.InputError, match="has no 'loading'"):
-        rotate(xr.DataTree.from_dict({"posterior": xr.Dataset()}))
+        rotate(xr.DataTree.from_dict({"posterior": xr.Dataset(), "data": xr.Dataset()}))

@@ -39,11 +39,14 @@ def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
     from measurebayes.checks.convergence import convergence
     from measurebayes.checks.new_tasks import new_tasks
     from measurebayes.checks.predictive import predictive
+    from measurebayes.checks.replicates import check_replicates
     from measurebayes.checks.rows import table
     from measurebayes.checks.uninformative import uninformative_rows
     from measurebayes.inference.results import model_of
 
     model_of(fit)  # says in words when `fit` is no fit
+    if "replicates" in options:
+        check_replicates(options["replicates"])
     rows = [*convergence(fit), *predictive(fit, **options), *new_tasks(fit)]
     return table([*rows, *uninformative_rows(fit)])
 

@@ -7,9 +7,28 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
+from measurebayes.errors import InputError, shown
+
 BUDGET = 128 * 2**20  # bytes
 REPLICATES = 400  # of a check, unless told otherwise
 _STREAM = 20_250  # keeps these random numbers apart from others made from the same seed
+
+
+def check_replicates(number: object, name: str = "replicates") -> None:
+    """Refuse a number of replicates, or of resamples, that is none.
+
+    Raises
+    ------
+    InputError
+    """
+    whole = hasattr(number, "__index__") and not isinstance(number, bool)
+    if not whole or number < 1:  # type: ignore[operator]
+        raise InputError(
+            f"{name}={shown(number)}",
+            where=name,
+            expected="a whole number, 1 or more",
+            remedy=f"leave {name} out to get its default",
+        )
 
 
 def posterior_replicates(
@@ -58,6 +77,7 @@ def chosen_draws(
     tuple
         Variables of the posterior, their draws along ``replicate``; and the generator.
     """
+    check_replicates(replicates)
     posterior, cells = fit["posterior"].to_dataset(), fit["data"].sizes["cell"]
     rng = np.random.default_rng([int(fit.attrs.get("seed", 0)), _STREAM])
     draws, available = posterior.sizes["draw"], posterior.sizes["chain"] * posterior.sizes["draw"]

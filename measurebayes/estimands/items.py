@@ -5,6 +5,7 @@ from __future__ import annotations
 import xarray as xr
 
 from measurebayes.errors import InputError
+from measurebayes.inference.results import check_fit
 
 PARAMETRISATIONS = ("difficulty", "easiness")
 UNITS = ("logit", "ability_sd")
@@ -48,6 +49,7 @@ def item_parameters(
                 expected="one of " + ", ".join(known),
                 remedy=f"leave {name} out to get {known[0]!r}",
             )
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     if "difficulty" not in posterior:
         raise InputError(

@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.errors import InputError, check_level, did_you_mean, shown
+from measurebayes.inference.results import check_fit
 
 VARIABLES = ("ability", "log2_horizon")  # what agents are compared by, the first that a fit has
 
@@ -100,6 +101,7 @@ def _greater(difference: np.ndarray) -> np.ndarray:
 
 
 def _variable(fit: xr.DataTree, name: str | None) -> str:
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     own = [
         str(n) for n, v in posterior.data_vars.items() if set(v.dims) == {"chain", "draw", "agent"}

@@ -22,6 +22,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.errors import InputError
+from measurebayes.inference.results import check_fit
 
 METHODS = ("varimax", "oblimin")
 STEPS, SETTLED, HALVINGS = 1000, 1e-8, 40
@@ -52,6 +53,7 @@ def rotate(fit: xr.DataTree, method: str = "varimax") -> xr.Dataset:
     InputError
         The fit has no such arrays, or the method is unknown.
     """
+    check_fit(fit)
     posterior = fit["posterior"].to_dataset()
     lacks = [name for name in ("loading", "trait") if name not in posterior]
     if lacks:

@@ -15,7 +15,7 @@ import xarray as xr
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.data import validate
 from measurebayes.errors import InputError, did_you_mean
-from measurebayes.inference.results import model_of
+from measurebayes.inference.results import check_fit, model_of
 from measurebayes.program.registry import ModelFile
 
 COARSE, FINE = 61, 121  # points of the two grids
@@ -47,8 +47,9 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     Raises
     ------
     InputError
-        A task is not in the fit, or the model has other parameters of agents.
+        `fit` is no fit, a task is not in it, or the model has other parameters of agents.
     """
+    check_fit(fit)
     validate(runs)
     runs = _attempted(runs)
     posterior = _thinned(fit["posterior"].to_dataset(), draws)

@@ -11,12 +11,15 @@ References
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.special import ndtr, stdtrit
 
 from measurebayes.checks.dependence.design import Design, data_of
+from measurebayes.checks.replicates import check_replicates
 from measurebayes.errors import check_level
 
 RESAMPLES = 2000
@@ -44,7 +47,8 @@ def clustered_rates(
     level
         Probability of the intervals: percentiles of the resamples, moved outwards as a t interval
         of so many units is wider than a normal one [3]_. Families of different sizes count as the
-        number of equal ones that give a mean the same variance.
+        number of equal ones that give a mean the same variance. An agent that tried a single one
+        has none.
     resamples
         Number of resamples.
     seed
@@ -62,10 +66,26 @@ def clustered_rates(
     Raises
     ------
     InputError
-        There are no attempts, or `level` is not between 0 and 1.
+        There are no attempts, `level` is not between 0 and 1, or `resamples` is no whole number of
+        1 or more.
+
+    Warns
+    -----
+    UserWarning
+        For agents that tried a single family: their low and high are NaN (low_tasks and high_tasks
+        with a single task).
     """
     check_level(level, "clustered_rates")
-    data = data_of(runs)
+    check_replicates(resamples, "resamples")
+    table = rates_of(data_of(runs), level, resamples, seed)
+    _warn_of_single(table["families"].to_numpy())
+    return table
+
+
+def rates_of(
+    data: xr.Dataset, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> pd.DataFrame:
+    """Table of `clustered_rates`, whose missing intervals say themselves what is unknown."""
     design = Design.of(data)
     share = design.successes / design.attempts
     rng = np.random.default_rng(seed)
@@ -82,6 +102,19 @@ def clustered_rates(
     columns = ["agent", "tasks", "families", "rate", "low", "high", "low_tasks", "high_tasks"]
     table = table[[*columns, "design_effect", "effective_tasks"]]
     return table.sort_values("rate", ascending=False, ignore_index=True, kind="stable")
+
+
+def _warn_of_single(families: np.ndarray) -> None:
+    single = int(np.count_nonzero(families < 2))
+    if single:
+        who = "no agent" if single == len(families) else f"{single} of {len(families)} agents"
+        tried = "tried two families or more" if single == len(families) else "tried a single family"
+        warnings.warn(
+            f"{who} {tried}: how much rates differ from family to family can't be told, and low "
+            "and high are NaN. low_tasks and high_tasks take tasks for independent.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _by_unit(
@@ -113,11 +146,15 @@ def _resampled(
 
 
 def _interval(rates: np.ndarray, tried: np.ndarray, level: float) -> np.ndarray:
-    """Ends of the interval of one agent, from its rates (resample,) and tasks by unit."""
+    """Ends of the interval of one agent, from its rates (resample,) and tasks by unit.
+
+    A single unit is drawn every time: it says nothing of how others would differ.
+    """
+    if np.count_nonzero(tried) < 2:
+        return np.full(2, np.nan)
     units = tried.sum() ** 2 / (tried**2).sum()
     tail = (1.0 - level) / 2.0
-    if units > 1.0:
-        tail = float(ndtr(np.sqrt(units / (units - 1.0)) * stdtrit(units - 1.0, tail)))
+    tail = float(ndtr(np.sqrt(units / (units - 1.0)) * stdtrit(units - 1.0, tail)))
     ends: np.ndarray = np.nanquantile(rates, [tail, 1.0 - tail])
     return ends
 

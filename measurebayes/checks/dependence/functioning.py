@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,14 +108,9 @@ def _sides(runs: xr.Dataset, groups: Any) -> tuple[list[str], np.ndarray]:
     """Names of the two groups, and 0, 1 or -1 (neither) for each agent."""
     agents = runs["agent"].values.tolist()
     if isinstance(groups, Mapping):
-        names, members = (
-            [str(name) for name in groups],
-            [list(map(str, g)) for g in groups.values()],
-        )
-    elif isinstance(groups, str):
-        names, members = ["first", "other"], [[groups]]
+        names, members = [str(name) for name in groups], [_members(g) for g in groups.values()]
     else:
-        names, members = ["first", "other"], [list(map(str, groups))]
+        names, members = ["first", "other"], [_members(groups)]
     if len(members) == 1 and not isinstance(groups, Mapping):
         members.append([agent for agent in agents if agent not in set(members[0])])
     if len(members) != 2 or not all(members):
@@ -140,6 +135,20 @@ def _sides(runs: xr.Dataset, groups: Any) -> tuple[list[str], np.ndarray]:
     for number, member in enumerate(members):
         side[np.isin(agents, member)] = number
     return names, side
+
+
+def _members(group: Any) -> list[str]:
+    """Names of the agents of a group; one alone may be given as it is."""
+    if isinstance(group, str):
+        return [group]
+    if not isinstance(group, Iterable):
+        raise InputError(
+            f"a group that is a {type(group).__name__}",
+            where="groups",
+            expected="names of agents",
+            remedy='groups={"small": ["agent 1", "agent 2"], "large": ["agent 3"]}',
+        )
+    return list(map(str, group))
 
 
 def _log_odds(runs: xr.Dataset) -> list[np.ndarray]:

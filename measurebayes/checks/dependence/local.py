@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from measurebayes.checks.dependence.clusters import clustered_rates
+from measurebayes.checks.dependence.clusters import rates_of
 from measurebayes.checks.dependence.design import SUMMARY, Design, Part, replay, summary
 from measurebayes.checks.dependence.groups import DesignEffect, Unanimous
 from measurebayes.checks.dependence.residuals import Dimensions, TaskPairs
 from measurebayes.checks.dependence.result import LocalDependence
-from measurebayes.checks.replicates import BUDGET, REPLICATES
+from measurebayes.checks.replicates import BUDGET, REPLICATES, check_replicates
 
 
 def local_dependence(
@@ -41,11 +41,13 @@ def local_dependence(
     Raises
     ------
     InputError
-        `fit` is no fit, its model is not here, or there are no attempts.
+        `fit` is no fit, its model is not here, there are no attempts, or `replicates` is no whole
+        number of 1 or more.
     """
     from measurebayes.inference.results import model_of
 
     model_of(fit)  # says in words when `fit` is no fit
+    check_replicates(replicates)
     data = fit["data"].to_dataset()
     design, family_of = Design.of(data), data["family_index"].values
     pairs, dimensions = TaskPairs(design, family_of), Dimensions(design)
@@ -78,7 +80,7 @@ def local_dependence(
         pairs=pairs.table(data["task"].values),
         families=families,
         dimensions=_dimensions(*shares),
-        rates=clustered_rates(data),
+        rates=rates_of(data),
         tasks=tasks,
         effective_tasks=_effective(tasks, measures),
         replicates=min(

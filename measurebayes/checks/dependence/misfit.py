@@ -15,7 +15,7 @@ import xarray as xr
 
 from measurebayes.checks.dependence.design import Design, Part, replay
 from measurebayes.checks.discrepancy import above, group_sums
-from measurebayes.checks.replicates import BUDGET, REPLICATES
+from measurebayes.checks.replicates import BUDGET, REPLICATES, check_replicates
 
 FLAG = 0.01  # in either tail
 NOISY, REGULAR = "noisier than the model", "more regular than the model"
@@ -85,7 +85,8 @@ def task_fit(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGE
     Raises
     ------
     InputError
-        `fit` is no fit, its model is not here, or there are no attempts.
+        `fit` is no fit, its model is not here, there are no attempts, or `replicates` is no whole
+        number of 1 or more.
     """
     return fitness_tables(fit, ("task",), replicates, budget)["task"]
 
@@ -106,6 +107,7 @@ def fitness_tables(
     from measurebayes.inference.results import model_of
 
     model_of(fit)
+    check_replicates(replicates)
     data = fit["data"].to_dataset()
     design = Design.of(data)
     parts = {kind: Fitness(design, kind) for kind in kinds}
