@@ -72,6 +72,7 @@ def test_tasks_and_families_left_out_agree_with_fits_without_them(tiny, rng, mod
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::measurebayes.compare.UnconvergedWarning")
 def test_refits_of_agents_are_those_of_cross_validation_and_are_kept(tiny, tmp_path, monkeypatch):
     fit = mb.fit("rasch", tiny, seed=1, **SMALL)
     result = loo(fit, "agent")
@@ -111,6 +112,7 @@ def test_an_attempt_and_a_cell_are_left_out_exactly(tiny):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::measurebayes.compare.UnconvergedWarning")
 def test_half_of_the_attempts_is_predicted_from_the_other(tiny):
     table = mb.crossval({"r": "rasch"}, tiny, folds="half-attempts", k=2, seed=4, **SMALL)
     splits = table.attrs["splits"]

@@ -71,8 +71,8 @@ def compare(
     progress : bool
         Show a bar of these fits on standard error.
     checkpoint : str or Path, optional
-        File (JSON lines) to which each term is added when it is done. Terms of the same fits that
-        are there already are taken from it.
+        File (JSON lines) to which each term is added when it is done: a new one, or one that holds
+        nothing but terms. Terms of the same fits that are there already are taken from it.
 
     Returns
     -------
@@ -88,7 +88,8 @@ def compare(
     ------
     InputError
         Without fits, for fits to different data, an unknown unit, one with parameters that can't
-        be integrated out, or one that the data have only one of.
+        be integrated out, or one that the data have only one of; or for a checkpoint that is no
+        file of terms, which then stays as it is.
 
     Warns
     -----
@@ -104,10 +105,13 @@ def compare(
     """
     from measurebayes.compare import psis
     from measurebayes.compare.inputs import check_units
+    from measurebayes.compare.terms import check_terms
 
     psis.check_unit(unit)
     fits = same_data(fits)
     check_units(next(iter(fits.values()))["data"].to_dataset(), unit, "compare")
+    if refit and checkpoint is not None:
+        check_terms(checkpoint)  # integrals and refits take minutes to hours
     options = {} if budget is None else {"budget": budget}
     results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
     if refit:

@@ -18,6 +18,7 @@ from measurebayes.compare.crossval import fitted, with_numbers
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.places import positions_by_axis
 from measurebayes.compare.psis import BUDGET, bad_k, draws_of, log_mean, standard_error
+from measurebayes.compare.terms import Term, add_term, check_terms, known_term
 from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 
@@ -69,10 +70,12 @@ def refitted(
     Raises
     ------
     InputError
-        A fit does not tell how it was made.
+        A fit does not tell how it was made, or the checkpoint is no file of terms.
     """
     from measurebayes.checks.studies import run_tasks
 
+    if checkpoint is not None:
+        check_terms(checkpoint)
     tasks, owners = [], []
     for name, fit in fits.items():
         for task, places in _tasks(fit, results[name], checkpoint):
@@ -150,9 +153,9 @@ def _predict(task: _Refit) -> tuple[float, bool]:
     from measurebayes.checks import converged
 
     key = hashlib.sha256(json.dumps([task.identity, task.label]).encode()).hexdigest()
-    known = _known(task.checkpoint, key)
+    known = known_term(task.checkpoint, key)
     if known is not None:
-        return known
+        return known.elpd, known.converged
     settings = {name: x for name, x in task.settings.items() if name != "seed"}
     model = get_model(task.model)
     kept, held_out = _without(task)
@@ -168,10 +171,7 @@ def _predict(task: _Refit) -> tuple[float, bool]:
             model, task.runs, posterior, task.unit, BUDGET, left
         ).log_likelihood
     found = float(log_mean(terms)[0]), converged(fit)
-    if task.checkpoint is not None:
-        line = json.dumps({"key": key, "elpd": found[0], "converged": found[1]})
-        with Path(task.checkpoint).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")  # one short write: lines of several processes don't mix
+    add_term(task.checkpoint, Term(key, *found))
     return found
 
 
@@ -190,17 +190,3 @@ def _without(task: _Refit) -> tuple[xr.Dataset, xr.Dataset]:
     else:
         left = positions_by_axis(runs)[task.unit] == task.position
     return runs.isel(cell=~left), runs.isel(cell=left)
-
-
-def _known(checkpoint: str | None, key: str) -> tuple[float, bool] | None:
-    """Look a term up in the file; a line that was cut off counts as absent."""
-    if checkpoint is None or not Path(checkpoint).exists():
-        return None
-    for line in Path(checkpoint).read_text(encoding="utf-8").splitlines():
-        try:
-            one = json.loads(line)
-            if one["key"] == key:
-                return float(one["elpd"]), bool(one["converged"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return None
