@@ -165,7 +165,9 @@ def named_models(models: Any) -> dict[str, ModelFile]:
         if not isinstance(model, str | Path | ModelFile):
             raise _no_models(f"a {type(model).__name__} among them")
     files = [(name, get_model(model)) for name, model in pairs]
-    seen = [name if isinstance(models, Mapping) else file.reference for name, file in files]
+    seen = [
+        name if isinstance(models, Mapping) else (file.path, file.label) for name, file in files
+    ]
     for place, one in enumerate(seen):
         if one in seen[:place]:
             raise _no_models(f"{shown(files[place][0])} twice")

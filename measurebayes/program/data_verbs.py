@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from measurebayes.errors import ModelError, listed
@@ -28,6 +29,8 @@ class DataVerbs:
         self.axes: dict[str, np.ndarray] = {}
         #: Parts of the data whose values the text used, beside what it observes.
         self.reads: set[str] = set()
+        #: Options whose number the data give, with the part of them that does.
+        self.set_by_data: dict[str, tuple[int, str]] = {}
         self._human_times: dict[str, Records] | None = None
 
     def axis(self, name: str, labels: Any) -> xr.DataArray:
@@ -170,24 +173,38 @@ class DataVerbs:
         Raises
         ------
         ModelError
-            The data have no such table, or a dimension has no task.
+            The data have no such table, a dimension has no task, or two have the same label.
         """
         table = self.data.get("allowed_loading")
-        if (
-            table is None
-            or table.dims != ("task", "dimension")
-            or not np.isin(table.values, (0, 1)).all()
-            or not table.any("task").all()
-        ):
+        problem = _problem_with(table)
+        if problem or table is None:
             raise ModelError(
-                "the data have no variable allowed_loading"
-                if table is None
-                else f"allowed_loading has dims {table.dims}, or values other than 0 and 1, or a "
-                "dimension without tasks",
-                where="the data",
-                expected="a table (task, dimension) of 0 and 1, each dimension with a 1",
+                problem,
+                where="allowed_loading of the data",
+                expected="a table (task, dimension) of 0 and 1, each dimension with a 1 and with a "
+                "label of its own",
                 remedy='runs.assign(allowed_loading=(("task", "dimension"), TABLE))',
             )
         labels = table["dimension"].values if "dimension" in table.coords else table.shape[1]
         self.axis("dimension", labels)
+        self.set_by_data["dimensions"] = (table.shape[1], "allowed_loading of the data")
         return xr.DataArray(table.values.astype(float), dims=("task", "dimension"))
+
+
+def _problem_with(table: xr.DataArray | None) -> str:
+    """Say what is wrong with a table of allowed loadings, if anything is."""
+    if table is None:
+        return "the data have no variable allowed_loading"
+    if table.dims != ("task", "dimension"):
+        return f"allowed_loading has dims {table.dims}"
+    if not table.shape[1]:
+        return "allowed_loading has no dimension"
+    if not np.isin(table.values, (0, 1)).all():
+        return "allowed_loading has values other than 0 and 1"
+    if not table.any("task").all():
+        return "allowed_loading has a dimension without tasks"
+    labels = table["dimension"].to_index() if "dimension" in table.coords else pd.RangeIndex(1)
+    if labels.hasnans or not labels.is_unique:
+        twice = labels[labels.duplicated() | labels.isna()].unique()
+        return f"allowed_loading has dimensions without a label of their own: {listed(twice)}"
+    return ""

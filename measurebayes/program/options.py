@@ -12,7 +12,7 @@ import inspect
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from measurebayes.errors import ModelError, did_you_mean, shown
@@ -172,10 +172,19 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     return head, options
 
 
-def suffix(offered: Offered, options: Mapping[str, Value]) -> str:
-    """Return what follows a model's name: ``:slopes=common``; nothing where all are defaults."""
+def suffix(
+    offered: Offered, options: Mapping[str, Value], kept: Collection[str] = frozenset()
+) -> str:
+    """Return what follows a model's name: ``:slopes=common``; nothing where all are defaults.
+
+    Of those in `kept` defaults are written as well.
+    """
     usual = defaults(offered)
-    words = [f"{name}={value}" for name, value in options.items() if value != usual.get(name)]
+    words = [
+        f"{name}={value}"
+        for name, value in options.items()
+        if value != usual.get(name) or name in kept
+    ]
     return ":" + ",".join(words) if words else ""
 
 

@@ -49,6 +49,8 @@ class ModelFile:
         ``OPTIONS``: for each option the words to choose from, or the default of a whole number.
     options
         What was chosen, defaults included.
+    given
+        Names of options that the user chose, defaults among them.
     rotated
         ``ROTATED``: loadings and traits whose products alone matter, and the traits' standard
         deviations. Draws are turned to one orientation.
@@ -64,6 +66,7 @@ class ModelFile:
     pymc: Callable[..., None] | None = None
     offered: Mapping[str, tuple[str, ...] | int] = field(default_factory=dict)
     options: Mapping[str, str | int] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
     rotated: tuple[str, ...] = ()
 
     @property
@@ -75,7 +78,7 @@ class ModelFile:
     def reference(self) -> str:
         """Text from which `get_model` finds the model again, with its options."""
         known = self.name if self.name in model_names() else self.path
-        return known + option_words.suffix(self.offered, self.options)
+        return known + option_words.suffix(self.offered, self.options, self.given)
 
     @property
     def sha256(self) -> str:
@@ -126,9 +129,18 @@ class ModelFile:
         Raises
         ------
         ModelError
-            The text fails; the message gives its line.
+            The text fails; the message gives its line. Or the user chose another number for an
+            option than the data give.
         """
         self._guarded(self.function, pp, data, priors, **self.options)
+        for name, (number, source) in getattr(pp, "set_by_data", {}).items():
+            if name in self.given and self.options.get(name) != number:
+                raise ModelError(
+                    f"{name}={self.options.get(name)}, but {source} has {number}",
+                    where=f"options of model {self.name}",
+                    expected=f"{name}={number}, or none: the data say how many there are",
+                    remedy=f"leave {name} out",
+                )
 
     def run_by_hand(
         self, function: Callable[..., None], data: Any, priors: Mapping[str, float]
@@ -207,7 +219,8 @@ class ModelFile:
         All of them, up to a number: see `measurebayes.program.options.combinations`.
         """
         every = option_words.combinations(self.offered)
-        return [replace(self, options=one) for one in every] if self.offered else [self]
+        usual = replace(self, given=frozenset())
+        return [replace(usual, options=one) for one in every] if self.offered else [self]
 
 
 def _sees_no_data(module: str | None) -> bool:
@@ -251,13 +264,14 @@ def get_model(name_or_path: str | Path | ModelFile, /, **options: Any) -> ModelF
         docstring, PRIORS or model().
     """
     if isinstance(name_or_path, ModelFile):
-        return name_or_path.with_options(**options)
+        model = name_or_path.with_options(**options)
+        return replace(model, given=model.given | options.keys()) if options else model
     text, in_text = option_words.split(str(name_or_path))
     model = _found(text)
     offered, name = model.offered, model.name
     one, other = (option_words.chosen(name, offered, x) for x in (in_text, options))
     option_words.refuse_two(name, one, other)
-    return model.with_options(**{**one, **other})
+    return replace(model.with_options(**{**one, **other}), given=frozenset(one | other))
 
 
 def _found(text: str) -> ModelFile:
