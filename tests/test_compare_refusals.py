@@ -143,3 +143,9 @@ def test_one_model_may_be_given_as_it_is(monkeypatch):
         warnings.simplefilter("ignore", UnconvergedWarning)
         table = crossval_of(monkeypatch, True, "rasch", folds="cell")
     assert list(table.index) == ["rasch"]
+
+
+def test_draws_too_few_to_smooth_are_refused(fit):
+    few = fake_fit(**SIZE | {"draws": 10})
+    with pytest.raises(InputError, match="20 draws"):
+        mb.compare({"few": few})

@@ -109,3 +109,22 @@ def stages(show: bool, *titles: str) -> Iterator[list[Track]]:
                 progress.advance(bar)
 
         yield [partial(track, progress.add_task(title, total=None)) for title in titles]
+
+
+@contextmanager
+def share_bar(title: str, show: bool) -> Iterator[Callable[[float], None]]:
+    """Show a bar on a terminal while the block runs; give what moves it on by a share of all.
+
+    Nothing is shown where standard error is no terminal.
+    """
+    if not show:
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(title, total=1.0)
+        yield lambda share: progress.advance(bar, share)
+        progress.update(bar, completed=1.0)

@@ -69,7 +69,8 @@ def compare(
         Where these fits run: any executor whose processes start afresh; by default one after
         another in this process.
     progress : bool
-        Show a bar of these fits on standard error.
+        Show bars of these fits, and of the integrals over parameters of whole units, on standard
+        error.
     checkpoint : str or Path, optional
         File (JSON lines) to which each term is added when it is done: a new one, or one that holds
         nothing but terms. Terms of the same fits that are there already are taken from it.
@@ -103,6 +104,7 @@ def compare(
     Vehtari, Gelman, Gabry (2017), doi:10.1007/s11222-016-9696-4; Vehtari et al. (2024), JMLR
     25(72); Yao et al. (2018), doi:10.1214/17-BA1091.
     """
+    from measurebayes.checks.studies import share_bar
     from measurebayes.compare import psis
     from measurebayes.compare.inputs import check_units
     from measurebayes.compare.terms import check_terms
@@ -113,7 +115,11 @@ def compare(
     if refit and checkpoint is not None:
         check_terms(checkpoint)  # integrals and refits take minutes to hours
     options = {} if budget is None else {"budget": budget}
-    results = {name: psis.loo(fit, unit, **options) for name, fit in fits.items()}
+    results = {}
+    for name, fit in fits.items():
+        whole = progress and unit not in ("cell", "attempt")
+        with share_bar(f"{name}: integrals by {unit}", whole) as done:
+            results[name] = psis.loo(fit, unit, done=done, **options)
     if refit:
         from measurebayes.compare.refits import refitted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,18 @@ from measurebayes.compare.nodes import (
     quasi_random,
 )
 from measurebayes.compare.own import Draws, OwnParameters, aligned
-from measurebayes.compare.places import Kind, Places
-from measurebayes.errors import InputError
+from measurebayes.compare.places import Kind, Places, positions_by_axis
+from measurebayes.errors import InputError, shown
 from measurebayes.program.records_first import LOG_TWO_PI
 from measurebayes.program.registry import ModelFile
 
+Done = Callable[[int], None]
 ROUGH, FEW = 0.01, 6  # gain not worth a step towards the mode of a block; most steps
 MOST = 200  # numbers of a unit that no block can take
+
+
+def nobody(number: int) -> None:
+    """Tell nobody what is done."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Integral:
         self, model: ModelFile, runs: xr.Dataset, unit: str, where: Places, fineness: Fineness
     ) -> None:
         self.model, self.runs, self.unit, self.where = model, runs, unit, where
+        _check_sizes(model, runs, unit, where)
         self.curve = Curvature(where)
         widest = max(kind.at.shape[1] - kind.inner for kind, _ in self.curve.kinds)
         self.inside: AroundMode | None = None
@@ -97,7 +103,7 @@ class Integral:
         cells, each = self.where.of_cell.shape
         return 8 * (cells * (4 * (each + 1) + 2 * each**2) + 4 * self.curve.count)
 
-    def at(self, values: Draws, start: int, budget: int) -> np.ndarray:
+    def at(self, values: Draws, start: int, budget: int, done: Done = nobody) -> np.ndarray:
         """Return log integrals at some draws, and their squared relative errors (2, sample, unit).
 
         Parameters
@@ -108,6 +114,8 @@ class Integral:
             Number of the first one, by which sets of nodes are dealt.
         budget
             Bytes that an array of draws x nodes x cells may take.
+        done
+            Is told of how many more draws the integrals are done.
         """
         samples = next(iter(values.values())).sizes["sample"]
         zero = np.zeros((samples, self.where.count))
@@ -123,6 +131,7 @@ class Integral:
                 parts.append(self._nested(self.inside, log_odds, near, number))
             else:
                 parts.append(self.plain.around(log_odds, near, number))
+            done(end - first)
         return np.concatenate(parts, axis=1)
 
     def _nested(
@@ -235,14 +244,36 @@ def _nodes(width: int, number: dict[int, int], points: int, seed: int, mild: boo
         return grid(2, 0)
     if width in number:
         return grid(number[width], width, mild)
-    if width > MOST:
-        raise InputError(
-            f"a unit has {width} parameters of its own that depend on one another",
-            where="comparison by whole units",
-            expected=f"at most {MOST}",
-            remedy="compare by another unit",
-        )
     return quasi_random(points, width, seed)
+
+
+def _check_sizes(model: ModelFile, runs: xr.Dataset, unit: str, where: Places) -> None:
+    """Refuse more numbers than points can be laid around the mode of, all at once.
+
+    Raises
+    ------
+    InputError
+        Naming the model and the unit.
+    """
+    together = [(where, where.block_of < 0)]
+    if where.blocks:
+        within = where.within_blocks()
+        together.append((within, np.ones(within.count, dtype=bool)))
+    for places, of_these in together:
+        size = np.bincount(places.unit_of[of_these], minlength=1)
+        if size.max() > MOST:
+            cell = int(np.flatnonzero(places.unit_of_cell == size.argmax())[0])
+            label = runs[unit].values[positions_by_axis(runs)[unit][cell]]
+            others = [other for other in ("task", "family", "agent") if other != unit]
+            raise InputError(
+                f"{model.label}: the {unit} {shown(str(label))} has {size.max()} parameters of its "
+                "own that depend on one another",
+                where="comparison by whole units",
+                expected=f"at most {MOST}, which is as many as can be integrated out together",
+                remedy="compare by "
+                + " or ".join(f"unit={u!r}" for u in others)
+                + ", or mb.crossval(models, runs, folds='cell'), which integrates nothing out",
+            )
 
 
 def draws_in_blocks(values: Draws, each: int, budget: int) -> Iterator[tuple[int, Draws]]:

@@ -31,7 +31,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -40,13 +40,14 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.compare.around_mode import starts
-from measurebayes.compare.integrals import COARSE, FINE, Fineness, Integral, draws_in_blocks
+from measurebayes.compare.integrals import COARSE, FINE, Done, Fineness, Integral, draws_in_blocks
 from measurebayes.compare.own import Draws, OwnParameters
 from measurebayes.compare.places import inner_axis, places, positions_by_axis
 from measurebayes.program.registry import ModelFile
 
 DRAWS = 500  # at most: the integrals of a draw take many evaluations of the model
 CROSSED = 200  # at most, where all parameters of a unit depend on one another
+FINER = FINE.points // COARSE.points  # times as many nodes, and about as much work
 CHECKED = 20  # draws at which the integrals are done again with more nodes
 
 
@@ -85,6 +86,7 @@ def unit_log_likelihood(
     unit: str,
     budget: int,
     left: np.ndarray | None = None,
+    done: Callable[[float], None] | None = None,
 ) -> Integrated:
     """Log likelihood of every unit at draws of the posterior, own parameters integrated out.
 
@@ -102,6 +104,8 @@ def unit_log_likelihood(
         Bytes that an array of draws x nodes x cells may take; changes no result.
     left
         Whether each cell (cell,) is among those whose density is asked for; by default all.
+    done
+        Is told, now and then, the share of the work that was done since.
 
     Returns
     -------
@@ -121,12 +125,21 @@ def unit_log_likelihood(
     found = np.empty((2, len(present), drawn.sizes["sample"]))
     error = 0.0
     some = np.unique(np.linspace(0, drawn.sizes["sample"] - 1, CHECKED).round().astype(int))
+    work = sum(part.cells.sum() for part in ways) * (drawn.sizes["sample"] + FINER * len(some))
     for part in ways:
+
+        def tell(draws: int, each: float = part.cells.sum() / work) -> None:
+            if done is not None:
+                done(draws * each)
+
+        def tell_finer(draws: int, tell: Done = tell) -> None:
+            tell(FINER * draws)
+
         _, first = np.unique(where[part.unit][part.cells], return_index=True)
         rows = np.searchsorted(present, where[unit][part.cells][first])
         here = runs.isel(cell=part.cells)
-        found[:, rows] = _integrals(model, here, drawn, part, COARSE, budget)
-        again = _integrals(model, here, drawn.isel(sample=some), part, FINE, budget)
+        found[:, rows] = _integrals(model, here, drawn, part, COARSE, budget, tell)
+        again = _integrals(model, here, drawn.isel(sample=some), part, FINE, budget, tell_finer)
         away = found[0, rows][:, some] - again[0]
         error = max(error, float(np.sqrt((away**2).mean(axis=1)).max()))
     return Integrated(found[0], found[1], error)
@@ -179,6 +192,7 @@ def _integrals(
     part: _Part,
     fineness: Fineness,
     budget: int,
+    done: Done,
 ) -> np.ndarray:
     """Log likelihood and noise (2, unit, sample) of the units of these cells."""
     values = _values(drawn)
@@ -195,7 +209,7 @@ def _integrals(
     integral = Integral(model, runs, part.unit, where, fineness)
     parts = []
     for start, some in draws_in_blocks(values, integral.bytes_of_a_draw(), budget):
-        found = integral.at(some, start, budget)
+        found = integral.at(some, start, budget, done)
         if where.units != whole[-1] + 1:
             of_block = whole[starts(where.unit_of_cell)]
             found = np.add.reduceat(found, starts(of_block), axis=-1)

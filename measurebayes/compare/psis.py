@@ -8,7 +8,7 @@ References
    Machine Learning Research 25(72).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from measurebayes.inference.results import check_fit
 
 K_LIMIT = 0.7
 BUDGET = 128 * 2**20  # bytes
+FEWEST_DRAWS = 25  # a fifth of them make the tail, which takes five
 UNITS = ("cell", "attempt", "task", "family", "agent")
 # Ratios that differ by less than this (in logs) need no smoothing, and ties among them would leave
 # the Pareto fit without a tail: a saturated task, or terms stored in single precision.
@@ -46,7 +47,12 @@ def check_unit(unit: str) -> None:
         )
 
 
-def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Dataset:
+def loo(
+    fit: xr.DataTree,
+    unit: str = "cell",
+    budget: int = BUDGET,
+    done: Callable[[float], None] | None = None,
+) -> xr.Dataset:
     """Leave-one-out predictive density of a fit, by cell, attempt, task, family or agent.
 
     A cell is one agent at one task with all its attempts: the question answered is how well the
@@ -67,6 +73,8 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
         What is left out.
     budget : int
         Bytes that an array of draws by cells (by nodes of an integral) may take; changes no result.
+    done : callable, optional
+        Is told, now and then, the share of the integrals that was done since.
 
     Returns
     -------
@@ -82,7 +90,8 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     ------
     InputError
         For no fit, an unknown unit, more attempts than can be taken one by one, a unit with
-        parameters that can't be integrated out, or a log-likelihood that is not finite.
+        parameters that can't be integrated out, too few draws, or a log-likelihood that is not
+        finite.
     """
     from arviz_stats.base import array_stats
 
@@ -99,7 +108,7 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
         model, data = _model(fit), fit["data"].to_dataset()
         blocks = outcome_blocks(model, data, draws_of(fit, model), budget)
     else:
-        whole, error = _integrated(fit, unit, budget)
+        whole, error = _integrated(fit, unit, budget, done)
         blocks, draws = iter([whole]), whole.shape[1]
     flat = _FLAT_ATTEMPTS if unit == "attempt" else _FLAT
     found = [_loo_block(array_stats, block, r_eff, flat) for block in blocks]
@@ -125,11 +134,13 @@ def loo(fit: xr.DataTree, unit: str = "cell", budget: int = BUDGET) -> xr.Datase
     return result
 
 
-def _integrated(fit: xr.DataTree, unit: str, budget: int) -> tuple[np.ndarray, float]:
+def _integrated(
+    fit: xr.DataTree, unit: str, budget: int, done: Callable[[float], None] | None
+) -> tuple[np.ndarray, float]:
     from measurebayes.compare.integrated import unit_log_likelihood
 
     model, data = _model(fit), fit["data"].to_dataset()
-    found = unit_log_likelihood(model, data, draws_of(fit, model), unit, budget)
+    found = unit_log_likelihood(model, data, draws_of(fit, model), unit, budget, done=done)
     # 1 / likelihood is what is averaged here: its bias is taken off.
     return found.log_likelihood + np.log1p(found.noise), found.error
 
@@ -239,6 +250,13 @@ def _loo_block(
     elpd[flat] = -log_mean(-log_likelihood[flat])
     p[flat] = log_mean(log_likelihood[flat]) - elpd[flat]
     if not flat.all():
+        if log_likelihood.shape[1] < FEWEST_DRAWS:
+            raise InputError(
+                f"{log_likelihood.shape[1]} draws",
+                where="importance sampling of the fit",
+                expected=f"at least {FEWEST_DRAWS}, whose largest weights can be smoothed",
+                remedy="fit again with more draws",
+            )
         # one "chain": PSIS treats all draws alike
         rest = log_likelihood[~flat][:, None, :]
         elpd[~flat], k[~flat], p[~flat] = array_stats.loo(rest, r_eff=r_eff)
