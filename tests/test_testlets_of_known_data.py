@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, logsumexp
+from scipy.special import log_expit, logsumexp
 
 import measurebayes as mb
 from measurebayes.checks.convergence import convergence
@@ -45,16 +45,19 @@ def marginal_log_likelihood(fit):
         at = np.flatnonzero(data["family_index"].values == place)
         a, b = np.asarray(general)[at], np.asarray(special)[at]
         level = a * (ability[:, None] - one["difficulty"].values[at])  # (ability, task)
-        chance = expit(level[:, None] + b * sd * nodes[:, None])  # (ability, effect, task)
-        each = np.einsum("it,ket->ike", solved[:, at], np.log(chance))
-        each += np.einsum("it,ket->ike", 1.0 - solved[:, at], np.log1p(-chance))
+        eta = level[:, None] + b * sd * nodes[:, None]  # (ability, effect, task)
+        each = np.einsum("it,ket->ike", solved[:, at], log_expit(eta))
+        each += np.einsum("it,ket->ike", 1.0 - solved[:, at], log_expit(-eta))
         total = total + logsumexp(each + log_weights, axis=-1)
     return float(logsumexp(total + log_weights, axis=-1).sum())
 
 
 def check_likelihood(fit, name):
     best = LEDGER["testlet_log_likelihoods"]["value"][name]
-    assert best - 8.0 < marginal_log_likelihood(fit) <= best + 0.05
+    least = best - 8.0
+    if "bifactor" in name:  # pooled loadings fit less well than free ones, better than equal ones
+        least = LEDGER["testlet_log_likelihoods"]["value"][name.replace("bifactor", "testlet")]
+    assert least < marginal_log_likelihood(fit) <= best + 0.05
 
 
 def check_variances(fit, published, tolerance):
