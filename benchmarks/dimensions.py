@@ -26,7 +26,8 @@ import measurebayes as mb
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "dimensions.json", HERE.parent / "docs" / "dimensions.md"
-SPLITS, MOST = 3, 10
+SPLITS = 3
+MODELS = ("rasch", "two_pl", *(f"mirt:dimensions={k}" for k in range(1, 11)))
 HALVES = {"draws": 400, "tune": 400, "chains": 2}
 AGENTS, TASKS, ATTEMPTS = 60, 200, 6
 TRUE, REPLICATIONS = (1, 2, 3, 5), 10
@@ -38,7 +39,7 @@ LONG = 1500  # draws a chain of the first data set, whose convergence is reporte
 def halves() -> None:
     """Log-likelihood of held-out halves of METR's attempts by model."""
     runs = mb.load("metr-th1.1")
-    for model in ["rasch", "two_pl", *(f"mirt:dimensions={k}" for k in range(1, MOST + 1))]:
+    for model in MODELS:
         if model in stored(RESULTS).get("halves", {}):
             continue
         start = time.perf_counter()
@@ -119,24 +120,28 @@ def page() -> None:
     found = stored(RESULTS)
     lines = ["| model | held-out log-likelihood | gain | splits |", "|---|---|---|---|"]
     before = None
-    for model, row in found["halves"].items():
+    for model in MODELS:
+        row = found["halves"][model]
         gain = "" if before is None else f"{row['log_likelihood'] - before:+.1f}"
         splits = ", ".join(f"{x:.1f}" for x in row["splits"])
         lines.append(f"| {model} | {row['log_likelihood']:.1f} | {gain} | {splits} |")
         before = row["log_likelihood"]
     put(PAGE, "halves", "\n".join(lines))
+    if "recovery" not in found:
+        return
     lines = [
         "| true dimensions | data sets | smallest congruence | median | R-hat, 2 x 1,500 draws | "
         "chosen: right | one too few | one too many |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for k in TRUE:
+    for k in sorted({int(name.partition("/")[0]) for name in found["recovery"]}):
         rows = [row for name, row in found["recovery"].items() if name.startswith(f"{k}/")]
         alike = np.array([row["congruence"] for row in rows])
         chosen = np.array([row["chosen"] for row in rows])
         lines.append(
             f"| {k} | {len(rows)} | {alike.min():.3f} | {np.median(alike):.3f} | "
-            f"{rows[0]['rhat']:.3f} | {(chosen == k).sum()} | {(chosen < k).sum()} | {(chosen > k).sum()} |"
+            f"{rows[0]['rhat']:.3f} | {(chosen == k).sum()} | {(chosen < k).sum()} | "
+            f"{(chosen > k).sum()} |"
         )
     put(PAGE, "recovery", "\n".join(lines))
 
