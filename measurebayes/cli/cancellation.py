@@ -28,7 +28,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, printable, save_csv
-from measurebayes.cli.results import open_fits
+from measurebayes.cli.results import open_fits, warn_unconverged
 from measurebayes.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ def explanations_named(words: Sequence[str]) -> dict[str, Any] | list[Any] | Non
                 remedy=f"name {word} once" if not others else f"rename the file {_file(files)}",
             )
     fits = open_fits(files)
+    warn_unconverged(fits)
     return {names[word]: fits.get(names[word], word) for word in words}
 
 

@@ -19,6 +19,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, printable, save_csv
+from measurebayes.cli.results import open_warned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ def dependence(fit: str, as_json: bool, output: Path | None) -> None:
 
     if output is not None:
         check_output(output, [fit])
-    result = mb.local_dependence(mb.open(fit))
+    result = mb.local_dependence(open_warned(fit))
     if as_json:
         print_json(result.to_dict(LISTED * 10))
     else:
@@ -107,7 +108,7 @@ def misfit(fit: str, group: tuple[str, ...], as_json: bool, output: Path | None)
 
     if output is not None:
         check_output(output, [fit])
-    opened = mb.open(fit)
+    opened = open_warned(fit)
     if group:
         table = mb.differential_functioning(opened, group)
         _show_functioning(table, as_json)
@@ -167,7 +168,7 @@ def suspects(source: str, reading: dict[str, Any], as_json: bool, output: Path |
     if output is not None:
         check_output(output, [source])
     read: xr.DataTree | xr.Dataset = (
-        mb.open(source) if holds_fit(source) else load_data(source, reading)
+        open_warned(source) if holds_fit(source) else load_data(source, reading)
     )
     table = mb.suspect_tasks(read)
     noted = int((table["note"] != "").sum())
@@ -215,7 +216,7 @@ def pairs(fit: str, variable: str | None, level: float, as_json: bool, output: P
 
     if output is not None:
         check_output(output, [fit])
-    table = mb.agent_pairs(mb.open(fit), variable, level)
+    table = mb.agent_pairs(open_warned(fit), variable, level)
     if as_json:
         print_json(table)
     else:

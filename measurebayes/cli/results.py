@@ -133,7 +133,7 @@ def score(
     if output is not None:
         check_output(output, [data, fit])
     runs = load_data(data, reading)
-    table = score_table(mb.score(runs, mb.open(fit), seed=seed))
+    table = score_table(mb.score(runs, open_warned(fit), seed=seed))
     if as_json:
         print_json(table)
     else:
@@ -185,6 +185,13 @@ def open_fits(paths: Sequence[str]) -> dict[str, xr.DataTree]:
             remedy=f"rename one of them, for example to {twice}_2.nc",
         )
     return {name: mb.open(path) for name, path in zip(names, paths, strict=True)}
+
+
+def open_warned(path: str) -> xr.DataTree:
+    """Open a fit, and warn where it has not converged."""
+    fits = open_fits([path])
+    warn_unconverged(fits)
+    return next(iter(fits.values()))
 
 
 def warn_unconverged(fits: Mapping[str, xr.DataTree]) -> None:
