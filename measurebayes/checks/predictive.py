@@ -256,7 +256,7 @@ def _mixed_row(found: xr.Dataset) -> Check:
     if not passed and share < float(replicated.mean()):
         text += (
             " Repeated attempts of an agent at a task agree more than the model allows: agents "
-            "differ in which tasks they can do, beyond one ability. Their intervals are "
+            "differ in which tasks they can do by more than the model has. Their intervals are "
             "too narrow, since every attempt is taken as new evidence."
         )
     elif not passed:
@@ -282,7 +282,7 @@ def _families_row(found: xr.Dataset) -> Check:
         tasks = int(found["task_observed"].notnull().sum())
         text += (
             f" Tasks of a family go together more than the model allows: {tasks} tasks say as much "
-            f"about an ability as {tasks / max(effect, 1.0):.0f} independent ones, so that its "
+            f"about an agent as {tasks / max(effect, 1.0):.0f} independent ones, so that "
             "intervals are too narrow. Try testlet; measurebayes.local_dependence says which "
             "families."
         )

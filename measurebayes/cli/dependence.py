@@ -127,15 +127,18 @@ def _show_misfit(tables: dict[str, pd.DataFrame], as_json: bool) -> None:
         return
     for place, (kind, table) in enumerate(tables.items()):
         noted = table[table["note"] != ""]
-        rows = noted if kind == "task" else table
-        title = f"{len(noted)} of {len(table)} {kind}s differ from the model"
-        if kind == "task":
-            title += f" (by chance at most {0.03 * len(table):.1f})"
-        if len(rows) > LISTED and kind == "task":
+        title = (
+            f"{len(noted)} of {len(table)} {kind}s differ from the model (by chance at most "
+            f"{0.03 * len(table):.1f})"
+        )
+        if place:
+            click.echo()
+        if noted.empty:
+            click.echo(f"{title}.")
+            continue
+        if len(noted) > LISTED:
             title += f"; the noisiest {LISTED}"
-            rows = rows.head(LISTED)
-        click.echo("\n" if place else "", nl=False)
-        print_table(_rounded(rows), title)
+        print_table(_rounded(noted.head(LISTED)), title)
 
 
 def _show_functioning(table: pd.DataFrame, as_json: bool) -> None:

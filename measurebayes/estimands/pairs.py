@@ -109,6 +109,7 @@ def _variable(fit: xr.DataTree, name: str | None) -> str:
     wanted = [name] if name is not None else [*VARIABLES]
     found = next((n for n in wanted if n in own), None)
     if found is None:
+        _refuse_several(fit, posterior, wanted if name is not None else ["trait"], own)
         raise InputError(
             f"no variable {' or '.join(wanted)} of each agent",
             where=f"the posterior of model {fit.attrs.get('model', '')}",
@@ -116,6 +117,29 @@ def _variable(fit: xr.DataTree, name: str | None) -> str:
             remedy=f"agent_pairs(fit, variable={own[0]!r})" if own else "fit rasch or testlet",
         )
     return found
+
+
+def _refuse_several(
+    fit: xr.DataTree, posterior: xr.Dataset, wanted: Sequence[str], own: Sequence[str]
+) -> None:
+    """Refuse a variable with several values an agent, and say what can be compared."""
+    for name in wanted:
+        axes = set(posterior[name].dims) - {"chain", "draw"} if name in posterior else set()
+        if "agent" not in axes or len(axes) < 2:
+            continue
+        along = " and ".join(
+            f"{axis} ({posterior.sizes[axis]})" for axis in sorted(map(str, axes - {"agent"}))
+        )
+        abilities = "compare abilities of a fit of rasch, two_pl or testlet"
+        remedy = f"agent_pairs(fit, variable={own[0]!r})" if own else abilities
+        if "dimension" in axes:
+            remedy += "; the report shows traits by dimension, with intervals"
+        raise InputError(
+            f"{name} has a value of each agent for each {along}, so that there is no one order",
+            where=f"the posterior of model {fit.attrs.get('model', '')}",
+            expected="one of " + ", ".join(own) if own else "a model with one value of each agent",
+            remedy=remedy,
+        )
 
 
 def _ordered(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from measurebayes.report.convergence import plot_ranks
     from measurebayes.report.curves import plot_icc, plot_predictive
     from measurebayes.report.dependence_figures import plot_dimensions, plot_pairs
+    from measurebayes.report.dimension_figures import plot_families, plot_traits
     from measurebayes.report.horizon_figures import (
         plot_error_sensitivity,
         plot_horizons,
@@ -35,12 +36,14 @@ __all__ = [
     "plot_difficulties",
     "plot_dimensions",
     "plot_error_sensitivity",
+    "plot_families",
     "plot_horizons",
     "plot_icc",
     "plot_pairs",
     "plot_predictive",
     "plot_ranks",
     "plot_success",
+    "plot_traits",
     "plot_trend",
     "plot_triple",
     "plot_wright",
@@ -53,6 +56,8 @@ _PLOTS = {
     "plot_dimensions": "measurebayes.report.dependence_figures",
     "plot_pairs": "measurebayes.report.dependence_figures",
     "plot_error_sensitivity": "measurebayes.report.horizon_figures",
+    "plot_families": "measurebayes.report.dimension_figures",
+    "plot_traits": "measurebayes.report.dimension_figures",
     "plot_horizons": "measurebayes.report.horizon_figures",
     "plot_success": "measurebayes.report.horizon_figures",
     "plot_trend": "measurebayes.report.horizon_figures",
@@ -75,10 +80,11 @@ def report(
     """Write one self-contained HTML page about fits.
 
     The page loads nothing and runs no script. It holds a summary of the data, the comparison, what
-    of local dependence each model misses, agents against agents, the check of cancellation axioms,
-    time horizons where a model has them, each model with its priors, abilities and difficulties
-    with intervals, item characteristic curves, a Wright map, predictive checks, diagnostics,
-    provenance and citations. A fit that has not converged gets a warning at the top.
+    of local dependence each model misses, agents against agents, dimensions, families and time
+    horizons where a model has them, the check of cancellation axioms, each model with its priors,
+    abilities and difficulties with intervals, item characteristic curves, a Wright map, predictive
+    checks, diagnostics, provenance and citations. A fit that has not converged gets a warning at
+    the top.
 
     Parameters
     ----------

@@ -15,6 +15,8 @@ from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
 from measurebayes.report.compared import comparison_context
 from measurebayes.report.dependence import dependence_context, pairs_context
+from measurebayes.report.dimensions import dimensions_context, dimensions_of
+from measurebayes.report.families import families_context
 from measurebayes.report.figure import to_svg
 from measurebayes.report.horizons import horizons_context
 from measurebayes.report.priors import priors_context
@@ -71,6 +73,8 @@ def page_context(
         "dependence": dependence_context(fits, doubtful),
         "pairs": pairs_context(fits, doubtful),
         "quantity": quantity_context(fits, cancellation),
+        "dimensions": dimensions_context(fits, doubtful),
+        "families": families_context(fits, doubtful),
         "horizons": horizons_context(fits, doubtful),
         "citations": citations(fits.values(), compared=bool(compared and compared["rows"])),
     }
@@ -138,6 +142,7 @@ def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame)
         "agents": _entries(fit, "agent", ("ability", "log2_horizon")),
         "tasks": _entries(fit, "task", ("difficulty",)),
         "horizons": has_each(fit, "log2_horizon", "agent"),
+        "dimensions": dimensions_of(fit),
         "lead": _lead(fit) if has_each(fit, "ability", "agent") else "",
         "figures": _figures(name, fit, list(worst["name"])[: convergence.RANKED]),
         "checks": [_check_row(row) for row in checks.to_dict("records")],

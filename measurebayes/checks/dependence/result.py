@@ -48,7 +48,7 @@ class LocalDependence:
         Tasks with attempts.
     effective_tasks : float
         Tasks over the observed design effect on residuals, at most their number: how many
-        independent tasks say as much about an ability.
+        independent tasks say as much about an agent.
     replicates : int
     """
 
@@ -121,7 +121,7 @@ class LocalDependence:
         ]
         if "design_effect" in found:
             said.append(
-                f"About an ability the {self.tasks} tasks say as much as "
+                f"About an agent the {self.tasks} tasks say as much as "
                 f"{self.effective_tasks:.0f} independent ones: read intervals as too narrow."
             )
         return " ".join(said) + less
