@@ -217,7 +217,7 @@ def _models(models: Sequence[str]) -> dict[str, ModelFile]:
     from measurebayes.program.registry import get_model
 
     chosen: dict[str, ModelFile] = {}
-    for text in models:
+    for text in [models] if isinstance(models, str) else models:
         model = get_model(text)
         if model.label in chosen:
             raise InputError(

@@ -75,6 +75,12 @@ def test_folds_are_a_whole_number(fit, k):
         mb.crossval(["rasch"], fit["data"].to_dataset(), k=k)
 
 
+@pytest.mark.parametrize("seed", [-1, "x", 1.5, None])
+def test_a_seed_is_a_whole_number(fit, seed):
+    with pytest.raises(InputError, match="seed="):
+        mb.crossval("rasch", fit["data"].to_dataset(), seed=seed)
+
+
 @pytest.mark.parametrize(
     ("models", "words"),
     [

@@ -77,3 +77,23 @@ def test_groups_are_names_of_agents(fit, groups):
 def test_a_group_of_one_agent_may_be_its_name(fit):
     one = mb.differential_functioning(fit, {"a": "agent 1", "b": "agent 2"})
     assert one.equals(mb.differential_functioning(fit, {"a": ["agent 1"], "b": ["agent 2"]}))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "runs.csv"])
+def test_models_are_not_made_of_what_is_no_data(fit, wrong):
+    for make in (mb.describe, mb.simulate, mb.calibrate):
+        for data in (wrong, fit):
+            with pytest.raises(InputError, match="the data are a"):
+                make("rasch", data)
+
+
+@pytest.mark.parametrize("number", [0, -5, 1, 1.5, "x", None])
+def test_replications_are_a_whole_number(fit, number):
+    with pytest.raises(InputError, match="replications"):
+        mb.calibrate("rasch", fit["data"].to_dataset(), replications=number)
+
+
+def test_one_model_is_not_taken_by_its_letters():
+    from measurebayes.analyse import _models
+
+    assert list(_models("rasch")) == ["rasch"]

@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.backends.simulate import variables
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.program.registry import ModelFile, get_model
 
 
@@ -93,6 +94,7 @@ def describe(
     ModelError
         The model can't be loaded, or has no such prior or option.
     """
+    check_is_dataset(runs)
     model = get_model(model, **options)
     rows, free = [], 0
     for variable in variables(model, runs, priors):

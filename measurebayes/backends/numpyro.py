@@ -16,6 +16,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import ZeroSumTransform
 
 from measurebayes.backends.survival import survival_log_odds
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.program.cells import Cells
 from measurebayes.program.human_times import human_times
 from measurebayes.program.labelled import Labelled
@@ -246,6 +247,7 @@ def numpyro_model(
     callable
         Function of the counts; its sites have the names of the model text, and ``successes``.
     """
+    check_is_dataset(data)
     return _built(get_model(model, **options), data, priors, layout, NumPyroProgram)
 
 

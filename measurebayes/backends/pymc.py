@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from measurebayes.backends.survival import survival_log_odds
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.program.program import Program
 from measurebayes.program.registry import ModelFile, get_model
 
@@ -123,6 +124,7 @@ def pymc_model(
     pymc.Model
         Its variables have the names and dims of the model text, and ``successes``.
     """
+    check_is_dataset(data)
     model = get_model(model, **options)
     numbers = model.with_priors(priors)
     names = ("agent", "task", "family")

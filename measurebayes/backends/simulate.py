@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.special import expit
 
 from measurebayes.backends.survival import survival_log_odds
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.errors import ModelError
 from measurebayes.program.data_verbs import RESERVED
 from measurebayes.program.human_times import with_times
@@ -248,6 +249,7 @@ def simulate(
     xarray.Dataset
         Of the schema, with the true values of all variables as variables ``true_<name>``.
     """
+    check_is_dataset(data)
     model = get_model(model, **options)
     drawn, new = prior_data(model, data, np.random.default_rng(seed), priors)
     new.attrs = {**data.attrs, "title": f"simulated from {model.label}, seed {seed}"}

@@ -26,8 +26,10 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.checks.convergence import comparable, scalars
+from measurebayes.checks.replicates import check_replicates
 from measurebayes.checks.studies import run_tasks
 from measurebayes.checks.uniformity import chi_square_p, ecdf_p, holm, pooled_p, rank_of
+from measurebayes.data.schema import check_is_dataset
 from measurebayes.errors import InputError
 
 LOG_LIKELIHOOD, LOG_ODDS = "log_likelihood", "log_odds"
@@ -164,6 +166,8 @@ def calibrate(
     InputError
         For fewer than 2 replications or more ranked draws than there are draws.
     """
+    check_is_dataset(data_design)
+    check_replicates(replications, "replications")
     if replications < 2:
         raise InputError(
             f"{replications} replications",

@@ -104,7 +104,7 @@ def crossval(
             expected=f"one of {', '.join(OWN_AXES)}, cell, attempt, half-attempts",
             remedy='folds="family"',
         )
-    check_folds(k, folds)
+    check_folds(k, folds, seed)
     files = named_models(models)
     check_runs(runs, "crossval")
     check_units(runs, "cell" if folds == "half-attempts" else folds, "crossval")

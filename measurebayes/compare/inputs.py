@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -183,18 +182,26 @@ def _no_models(found: str) -> InputError:
     )
 
 
-def check_folds(k: Any, folds: str) -> None:
-    """Refuse a number of folds, or of random splits, that is none.
+def check_folds(k: Any, folds: str, seed: Any) -> None:
+    """Refuse a number of folds, or of random splits, or a seed that is none.
 
     Raises
     ------
     InputError
     """
-    whole = isinstance(k, Integral) and not isinstance(k, bool)
+    whole = hasattr(k, "__index__") and not isinstance(k, bool)
     if k is not None and (not whole or k < (1 if folds == "half-attempts" else 2)):
         raise InputError(
             f"k={shown(k)}",
             where="crossval",
             expected="a whole number: at least 2 folds, or 1 split into halves",
             remedy="leave k out to get its default",
+        )
+    whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
+    if not whole or seed < 0:
+        raise InputError(
+            f"seed={shown(seed)}",
+            where="crossval",
+            expected="a whole number, 0 or more",
+            remedy="leave seed out to get 0",
         )
