@@ -8,6 +8,7 @@ import xarray as xr
 from fake_fit import fake_fit
 
 import measurebayes as mb
+from measurebayes.errors import InputError
 from measurebayes.inference.results import assemble, model_of, same_code
 from measurebayes.program.registry import get_model
 
@@ -181,3 +182,10 @@ def test_arviz_works_on_a_fit(tmp_path):
     loo = az.loo(fit)
     assert np.isfinite(loo.elpd)
     assert isinstance(az.ess(fit["posterior"].to_dataset()), xr.Dataset)
+
+
+@pytest.mark.parametrize("fit", [None, "fit.nc", {"posterior": 1}])
+def test_what_is_no_fit_is_not_saved(tmp_path, fit):
+    with pytest.raises(InputError, match="an object of type"):
+        mb.save(fit, tmp_path / "fit.nc")
+    assert not list(tmp_path.iterdir())

@@ -270,8 +270,15 @@ def save_fit(fit: xr.DataTree, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        The file can't be written.
+        The file can't be written, or this is no fit.
     """
+    if not isinstance(fit, xr.DataTree | xr.Dataset):
+        raise InputError(
+            f"an object of type {type(fit).__name__}",
+            where="save",
+            expected="a fit, as mb.fit returns it, or data",
+            remedy="mb.save(mb.fit('rasch', runs), 'fit.nc')",
+        )
     path = Path(path)
     with replaced(path) as partial:
         fit.to_netcdf(partial, engine="netcdf4", format="NETCDF4")
