@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ UNITS = ("cell", "task", "family", "agent")
 PREFERRED, COVERAGE, SEED = 10, 200, 20260101
 SETTINGS = {"draws": 400, "tune": 400, "chains": 2, "progress": False}
 SHORT = {"draws": 250, "tune": 250, "chains": 2, "progress": False}
-PAIRS = tuple((i, i + 6) for i in range(6))  # differences of 1.4 to 1.8 logits
+PAIRS = tuple(combinations(range(AGENTS), 2))  # all: few differ by much more than expected
 
 
 def simulated(testlet_sd: float, replication: int) -> xr.Dataset:
