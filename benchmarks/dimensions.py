@@ -1,6 +1,7 @@
 """How many dimensions: held-out halves of METR's attempts, and recovery of known dimensions.
 
 python benchmarks/dimensions.py halves            # METR counts, three splits; about 40 minutes
+python benchmarks/dimensions.py estimates         # the same halves, point estimates; seconds
 python benchmarks/dimensions.py recovery          # 60 agents x 200 tasks; about 40 minutes
 python benchmarks/dimensions.py page              # the tables of docs/dimensions.md
 
@@ -20,13 +21,16 @@ import numpy as np
 import pandas as pd
 from pages import keep, put, stored
 from scipy.optimize import linear_sum_assignment
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 import measurebayes as mb
+from measurebayes.classical import estimate
+from measurebayes.compare.attempts import halves as halves_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "dimensions.json", HERE.parent / "docs" / "dimensions.md"
 SPLITS = 3
+ESTIMATES = ("rasch_ml", "two_pl_ml", "dimensions_5")
 MODELS = ("rasch", "two_pl", *(f"mirt:dimensions={k}" for k in range(1, 11)))
 HALVES = {"draws": 400, "tune": 400, "chains": 2}
 AGENTS, TASKS, ATTEMPTS = 60, 200, 6
@@ -55,6 +59,24 @@ def halves() -> None:
         }
         keep(RESULTS, "halves", model, found)
         print(model, found, flush=True)
+
+
+def estimates() -> None:
+    """Log-likelihood of the same halves under penalised point estimates."""
+    runs = mb.load("metr-th1.1")
+    for name in ESTIMATES:
+        values = []
+        for seed in range(1, 1 + SPLITS):
+            kept, left = halves_of(runs, seed)
+            log_odds = np.zeros((runs.sizes["agent"], runs.sizes["task"]))
+            log_odds[kept["agent_index"].values, kept["task_index"].values] = estimate(
+                name, kept
+            ).log_odds
+            eta = log_odds[left["agent_index"].values, left["task_index"].values]
+            solved, number = left["successes"].values, left["attempts"].values
+            values.append(float(solved @ log_expit(eta) + (number - solved) @ log_expit(-eta)))
+        keep(RESULTS, "estimates", name, values)
+        print(name, np.mean(values), values)
 
 
 def simulated(k: int, rng: np.random.Generator) -> tuple[np.ndarray, pd.DataFrame]:
@@ -106,8 +128,8 @@ def recovery() -> None:
                 "seconds": time.perf_counter() - start,
             }
             models = [f"mirt:dimensions={n}" for n in range(max(1, k - 1), k + 2)]
-            halves_of = {"folds": "half-attempts", "k": 1, "seed": replication, "progress": False}
-            table = mb.crossval(models, runs, **halves_of, **SETTINGS)
+            split = {"folds": "half-attempts", "k": 1, "seed": replication, "progress": False}
+            table = mb.crossval(models, runs, **split, **SETTINGS)
             found["log_likelihood"] = {m: float(table.loc[m, "log_likelihood"]) for m in models}
             found["chosen"] = int(table["log_likelihood"].idxmax().partition("=")[2])
             found["seconds_with_choice"] = time.perf_counter() - start
@@ -149,9 +171,10 @@ def page() -> None:
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("halves", "recovery", "page"))
+    parser.add_argument("part", choices=("halves", "estimates", "recovery", "page"))
     warnings.filterwarnings("ignore", message=".*not converged.*")
-    {"halves": halves, "recovery": recovery, "page": page}[parser.parse_args().part]()
+    parts = {"halves": halves, "estimates": estimates, "recovery": recovery, "page": page}
+    parts[parser.parse_args().part]()
 
 
 if __name__ == "__main__":
