@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_dimensions import fit_around_truth
 from fake_fit import fake_data, fit_of
 from fake_horizons import horizon_fit
 from test_checks_predictive import rasch_fit
@@ -21,6 +22,8 @@ from test_dependence import dependent
 
 import measurebayes as mb
 from measurebayes.report.dependence import dependence_context, pairs_context
+from measurebayes.report.dimensions import dimensions_context
+from measurebayes.report.families import families_context
 from measurebayes.report.horizons import horizons_context
 from measurebayes.report.page import render
 
@@ -129,7 +132,13 @@ def section_of_horizons(names):
         task=np.array([f"{names[j % len(names)]}/{j}" for j in range(data.sizes["task"])]),
     )
     together = {names[1]: rasch_fit(data, rng)}
+    several = {
+        names[1]: fit_around_truth("mirt:dimensions=2", data, {"trait_sd": 1.5}),
+        names[2 % len(names)]: fit_around_truth("testlet", data),
+    }
     others = {
+        "dimensions": dimensions_context(several, doubtful=[names[1]]),
+        "families": families_context(several, doubtful=[]),
         "dependence": dependence_context(together, doubtful=[names[1]]),
         "pairs": pairs_context({**together, names[0]: fits[names[0]]}),
     }
