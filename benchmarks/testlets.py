@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -57,47 +58,44 @@ def simulated(testlet_sd: float, replication: int) -> xr.Dataset:
     return mb.load(pd.DataFrame(cells))
 
 
-def preferred() -> None:
-    """By each unit: elpd of testlet less that of rasch, and its standard error."""
-    for replication in range(PREFERRED):
+def missing(part: str, replications: int) -> Iterator[tuple[str, int, xr.Dataset]]:
+    """Return name, replication and data of each result that is not there yet."""
+    for replication in range(replications):
         for sd in SDS:
             name = f"{sd:g}/{replication}"
-            if name in stored(RESULTS).get("preferred", {}):
-                continue
-            runs = simulated(sd, replication)
-            fits = {m: mb.fit(m, runs, seed=replication, **SETTINGS) for m in MODELS}
-            found = {}
-            for unit in UNITS:
-                one, other = (loo(fits[m], unit=unit)["elpd"].values for m in MODELS)
-                gain = other - one
-                error = np.sqrt(gain.size) * gain.std(ddof=1)
-                found[unit] = [float(gain.sum()), float(error)]
-            keep(RESULTS, "preferred", name, found)
-            print(name, found, flush=True)
+            if name not in stored(RESULTS).get(part, {}):
+                yield name, replication, simulated(sd, replication)
+
+
+def preferred() -> None:
+    """By each unit: elpd of testlet less that of rasch, and its standard error."""
+    for name, replication, runs in missing("preferred", PREFERRED):
+        fits = {m: mb.fit(m, runs, seed=replication, **SETTINGS) for m in MODELS}
+        found = {}
+        for unit in UNITS:
+            one, other = (loo(fits[m], unit=unit)["elpd"].values for m in MODELS)
+            gain = other - one
+            error = np.sqrt(gain.size) * gain.std(ddof=1)
+            found[unit] = [float(gain.sum()), float(error)]
+        keep(RESULTS, "preferred", name, found)
+        print(name, found, flush=True)
 
 
 def coverage() -> None:
     """How often 95 % intervals of differences of two agents' abilities hold the truth."""
-    for replication in range(COVERAGE):
-        for sd in SDS:
-            name = f"{sd:g}/{replication}"
-            if name in stored(RESULTS).get("coverage", {}):
-                continue
-            runs = simulated(sd, replication)
-            found = {}
-            for model in MODELS:
-                fit = mb.fit(model, runs, seed=replication, **SHORT)
-                ability = fit["posterior"]["ability"].stack(sample=("chain", "draw")).values
-                low, high = np.array(
-                    [np.quantile(ability[i] - ability[j], [0.025, 0.975]) for i, j in PAIRS]
-                ).T
-                true = np.array([ABILITIES[i] - ABILITIES[j] for i, j in PAIRS])
-                found[model] = [
-                    int(((low < true) & (true < high)).sum()),
-                    float((high - low).mean()),
-                ]
-            keep(RESULTS, "coverage", name, found)
-        print(replication, found, flush=True)
+    true = np.array([ABILITIES[i] - ABILITIES[j] for i, j in PAIRS])
+    for name, replication, runs in missing("coverage", COVERAGE):
+        found = {}
+        for model in MODELS:
+            fit = mb.fit(model, runs, seed=replication, **SHORT)
+            ability = fit["posterior"]["ability"].stack(sample=("chain", "draw")).values
+            low, high = np.array(
+                [np.quantile(ability[i] - ability[j], [0.025, 0.975]) for i, j in PAIRS]
+            ).T
+            held = int(((low < true) & (true < high)).sum())
+            found[model] = [held, float((high - low).mean())]
+        keep(RESULTS, "coverage", name, found)
+        print(name, found, flush=True)
 
 
 def page() -> None:

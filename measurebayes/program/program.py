@@ -109,7 +109,7 @@ class Program(DataVerbs, ABC):
         x = labelled(x)
         if dims is not None:
             # Where draws are evaluated all together, their axes go in front.
-            order = (*(d for d in x.dims if d not in (*AXES, *self.axes, *dims)), *dims)
+            order = (*self.batch_dims((x,), (*AXES, *self.axes, *dims)), *dims)
             x = Labelled(expand(x, order), order)
         self.keep(name, x)
         return Labelled(x.value, x.dims, name)
