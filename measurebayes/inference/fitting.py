@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from measurebayes.program.program import LENGTH
 from measurebayes.program.registry import ModelFile, get_model
 
 BACKENDS = ("numpyro", "pymc")
-METHODS = ("nuts",)
+# Engines that approximate the posterior, each a module here with a function
+# draw(model, runs, numbers, settings, progress) -> posterior, sample statistics, attributes.
+APPROXIMATE: dict[str, str] = {}
+METHODS = ("nuts", *APPROXIMATE)
 UNCONNECTED = ("error", "fit")  # what data in pieces are
 _OF_MINUTES = re.compile(
     r"\bpp\.(\w*minutes|observe_times)"
@@ -123,6 +127,9 @@ def fit(
         from measurebayes.inference.pymc import draw_with_pymc
 
         posterior, stats, more = draw_with_pymc(model, runs, numbers, settings, progress)
+    elif method in APPROXIMATE:
+        draw = import_module(f"measurebayes.inference.{APPROXIMATE[method]}").draw
+        posterior, stats, more = draw(model, runs, numbers, settings, progress)
     else:
         posterior, stats, more = _draw_with_nuts(
             model, runs, numbers, settings, executor, progress, checkpoint, resume
