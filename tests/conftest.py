@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(item.get_closest_marker(name) for name in ("slow", "timeout")):
             item.add_marker(pytest.mark.timeout(FAST_SECONDS))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled programs are shared by the tests of a session, and by nothing else."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEASUREBAYES_CACHE", str(folder / "programs"))
+        yield
 
 
 @pytest.fixture

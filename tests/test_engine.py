@@ -33,7 +33,9 @@ def same(point, arguments):
 
 
 def mean_hessian(gradient, points, arguments, split):
-    products = [hessian_products(gradient, same, split, point, arguments) for point in points]
+    products = [
+        hessian_products(gradient, same, split.probes(), point, arguments) for point in points
+    ]
     return split.assembled(np.mean(products, axis=0))
 
 

@@ -20,7 +20,9 @@ def test_hyperparameters_begin_near_the_middle_of_their_priors(rng):
         numpyro.sample("seen", dist.Normal(mean, sd), obs=1.0)
 
     with jax.enable_x64(True):
-        starts = [random_start(model, ["mean", "sd", "share"], rng) for _ in range(8)]
+        starts = [
+            random_start(model, ["mean", "sd", "share"], rng.uniform(size=3)) for _ in range(8)
+        ]
     probability = {
         "mean": [stats.norm(4.0, 5.0).cdf(s["mean"]) for s in starts],
         "sd": [stats.halfnorm(scale=3.0).cdf(np.exp(s["sd"])) for s in starts],

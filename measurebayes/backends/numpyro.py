@@ -14,6 +14,7 @@ import xarray as xr
 from jax.scipy.special import gammaln, log_ndtr
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import ZeroSumTransform
+from scipy import special
 
 from measurebayes.backends.survival import survival_log_odds
 from measurebayes.data.schema import check_is_dataset
@@ -113,10 +114,12 @@ class NormalAbove(dist.Distribution):
         return log_ndtr((self.loc - value) / self.scale)
 
 
-def log_binomial_coefficient(successes: Any, attempts: Any) -> jax.Array:
+def log_binomial_coefficient(
+    successes: Any, attempts: Any, log_gamma: Callable[[Any], Any] = gammaln
+) -> Any:
     """Return log C(attempts, successes)."""
     failures = attempts - successes
-    return gammaln(attempts + 1.0) - gammaln(successes + 1.0) - gammaln(failures + 1.0)
+    return log_gamma(attempts + 1.0) - log_gamma(successes + 1.0) - log_gamma(failures + 1.0)
 
 
 class NumPyroProgram(Program):
@@ -206,8 +209,7 @@ def counts_of(data: xr.Dataset, layout: str) -> dict[str, np.ndarray]:
     cells = Cells(data, layout)
     attempts = cells.place(data["attempts"].values.astype(float))
     successes = cells.place(data["successes"].values.astype(float))
-    with jax.enable_x64(True):
-        coefficient = np.asarray(log_binomial_coefficient(successes, attempts))
+    coefficient = log_binomial_coefficient(successes, attempts, special.gammaln)
     times = {f"{kind}_log2_minutes": x.log2_minutes for kind, x in human_times(data).items()}
     return {
         "attempts": attempts,

@@ -70,8 +70,7 @@ class Auxiliary(dist.Distribution):
 
     def __init__(self, loc: Any, scale: Any, information: Any, wall: Any, side: Any) -> None:
         self.loc, self.scale, self.wall, self.side = loc, scale, wall, side
-        wider = 1.0 + information * scale**2  # population's variance, in those of the posterior
-        self.middle, self.width = loc / wider, scale / jnp.sqrt(wider)
+        self.middle, self.width = _middle_and_width(loc, scale, information)
         super().__init__(event_shape=jnp.shape(loc), validate_args=False)
 
     def value_of(self, free: Any) -> Any:
@@ -98,6 +97,12 @@ class Auxiliary(dist.Distribution):
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draw starting values only: the sampler never draws from here."""
         return jax.random.normal(key, (*sample_shape, *jnp.shape(self.loc)))
+
+
+def _middle_and_width(loc: Any, scale: Any, information: Any) -> tuple[Any, Any]:
+    """Return where auxiliary variables without a wall are 0, and their unit; NumPy or JAX."""
+    wider = 1.0 + information * scale**2  # population's variance, in those of the posterior
+    return loc / wider, scale / wider**0.5
 
 
 class Recentred(Reparam):
@@ -218,8 +223,9 @@ def recentred(
         information = _information(root, scale, variances[name], at, old["information"])
         loc = _beside(draws[f"{name}_loc"], free)
         after[name] = {**old, "information": information}
-        now = Auxiliary(loc, scale, **after[name])
-        straight = (Auxiliary(loc, scale, **old).value_of(free) - now.middle) / now.width
+        middle, width = _middle_and_width(loc, scale, old["information"])
+        new_middle, new_width = _middle_and_width(loc, scale, information)
+        straight = (middle + width * free - new_middle) / new_width
         moved[f"{name}_free"] = np.where(old["side"] == 0, straight, free)
     return after, moved
 

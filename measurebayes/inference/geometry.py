@@ -16,6 +16,7 @@ does. The map is linear and constant: no density changes, whatever L, W and d.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 # Most parameters on top: each costs a row of W and L.
 TOP_LIMIT = 200
@@ -45,6 +45,8 @@ class Split:
     ----------
     top, bottom
         Names of the sites.
+    shapes
+        Of the sites' arrays.
     sizes
         Number of parameters in each part.
     separable
@@ -54,10 +56,9 @@ class Split:
 
     top: tuple[str, ...]
     bottom: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
     sizes: tuple[int, int]
     separable: bool
-    _unravel_top: Callable[[Any], Sites]
-    _unravel_bottom: Callable[[Any], Sites]
 
     @classmethod
     def of(
@@ -84,12 +85,10 @@ class Split:
                 break
             top.append(name)
         parts = (tuple(sorted(top)), tuple(sorted(n for n in shapes if n not in top)))
-        (one, to_top), (two, to_bottom) = (
-            ravel_pytree({name: jnp.zeros(shapes[name]) for name in names}) for names in parts
-        )
+        sizes = (sum(length[n] for n in parts[0]), sum(length[n] for n in parts[1]))
         along = {axes.get(name, (name,)) for name in parts[1]}
         separable = along in ({("task",)}, {("agent",)})  # a cell has one task and one agent
-        return cls(*parts, (one.size, two.size), separable, to_top, to_bottom)
+        return cls(*parts, dict(shapes), sizes, separable)
 
     def probes(self) -> np.ndarray:
         """Return the directions (direction, all) whose products give the second derivative."""
@@ -121,14 +120,23 @@ class Split:
         return hessian
 
     def sites(self, flat: Any) -> dict[str, Any]:
-        """Return the named arrays of a vector (top, bottom)."""
-        top, bottom = flat[: self.sizes[0]], flat[self.sizes[0] :]
-        return {**self._unravel_top(top), **self._unravel_bottom(bottom)}
+        """Return the named arrays (..., own axes) of vectors (..., all), in NumPy or JAX."""
+        named, start = {}, 0
+        for name in (*self.top, *self.bottom):
+            shape = self.shapes[name]
+            stop = start + math.prod(shape)
+            named[name] = flat[..., start:stop].reshape((*flat.shape[:-1], *shape))
+            start = stop
+        return named
 
     def joined(self, named: Mapping[str, Any]) -> Any:
-        """Return the vector (top, bottom) of named arrays: the inverse of `sites`."""
-        parts = ({name: named[name] for name in names} for names in (self.top, self.bottom))
-        return jnp.concatenate([ravel_pytree(part)[0] for part in parts])
+        """Return the vectors (..., all) of named arrays: the inverse of `sites`."""
+        rows = []
+        for name in (*self.top, *self.bottom):
+            shape = self.shapes[name]
+            others = named[name].shape[: named[name].ndim - len(shape)]
+            rows.append(named[name].reshape((*others, math.prod(shape))))
+        return rows[0].__array_namespace__().concatenate(rows, axis=-1)
 
     def elements(self, names: Collection[str]) -> np.ndarray:
         """Return which parameters belong to the sites of these names (all,)."""
@@ -239,11 +247,11 @@ def curved_up(matrix: np.ndarray) -> np.ndarray:
 def hessian_products(
     gradient: Callable[[Any, Any], Any],
     expected: Callable[[Any, Any], Any],
-    split: Split,
+    probes: Any,
     point: Any,
     arguments: Any,
 ) -> Any:
-    """Return the products of a second derivative with the probes of a split (probe, all).
+    """Return the products of a second derivative with probes (probe, all), those of a split.
 
     It is taken where what was observed is what is `expected` at that point: it is Fisher's
     information then, which does not curve down by the luck of the data.
@@ -256,4 +264,4 @@ def hessian_products(
     def product(direction: Any) -> Any:
         return jax.jvp(lambda x: gradient(x, at_expected), (point,), (direction,))[1]
 
-    return jax.lax.map(product, jnp.asarray(split.probes()))
+    return jax.lax.map(product, probes)

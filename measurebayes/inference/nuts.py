@@ -28,7 +28,8 @@ from measurebayes.backends.simulate import reads, variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
 from measurebayes.inference.centring import Recentred, coordinates
-from measurebayes.inference.geometry import TOP_LIMIT, Split, hessian_products
+from measurebayes.inference.compiling import compiled
+from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
 from measurebayes.inference.starts import random_start, settled
 from measurebayes.program.cells import Cells
 from measurebayes.program.data_verbs import AXES
@@ -45,6 +46,7 @@ START_TRIES = 20
 CONSTRAIN_BLOCK = 250
 
 Arguments = dict[str, Any]
+# NumPyro's stack of handlers belongs to the process, and fits may run in threads.
 _TRACING = threading.Lock()
 
 
@@ -123,7 +125,6 @@ class Engine:
         moving = {v.name for v in self.variables if set(v.dims) & set(AXES)}
         moving -= {v.name for v in self.variables if v.family == "log_normal"}
         self._along_axes = self.split.elements({*moving, *(f"{name}_free" for name in moving)})
-        started = time.perf_counter()
         start, step = hmc(potential_fn_gen=self._potential, algo="NUTS")
 
         def begin(key: Any, position: Any, arguments: Arguments) -> Any:
@@ -148,16 +149,29 @@ class Engine:
             return jax.lax.fori_loop(0, count, one, (state, buffers))
 
         example["geometry"] = self.split.plain()
-        position = self._start_position(np.random.default_rng(0), example)
-        key = jax.random.PRNGKey(0)
-        self._begin = jax.jit(begin).lower(key, position, example).compile()
-        state = self._begin(key, position, example)
-        self._advance = jax.jit(advance).lower(state, np.int64(0), example).compile()
+        self._compile(begin, advance, example)
+
+    def _compile(
+        self, begin: Callable[..., Any], advance: Callable[..., Any], example: Arguments
+    ) -> None:
+        started = time.perf_counter()
+        size = sum(self.split.sizes)
+        key, position = jax.random.PRNGKey(0), np.zeros(size)
+        state = jax.eval_shape(begin, key, position, example)
+        programs = {
+            "begin": jax.jit(begin).lower(key, position, example),
+            "advance": jax.jit(advance).lower(state, np.int64(0), example),
+            "start": jax.jit(self._random_start).lower(position, example),
+            "constrain": jax.jit(jax.vmap(self._constrained, in_axes=(0, None))).lower(
+                np.zeros((CONSTRAIN_BLOCK, size)), example
+            ),
+        }
+        if size <= HESSIAN_LIMIT:
+            self._probes = self.split.probes()
+            second = partial(hessian_products, jax.grad(self._energy), self._expected)
+            programs["products"] = jax.jit(second).lower(self._probes, position, example)
+        self._run = compiled(programs)
         self.state_structure = jax.tree.structure(state)
-        self._constrain = jax.jit(jax.vmap(self._constrained, in_axes=(0, None)))
-        self._products = jax.jit(
-            partial(hessian_products, jax.grad(self._energy), self._expected, self.split)
-        )
         self.compile_seconds = time.perf_counter() - started
 
     # -- the model in the sampler's coordinates ----------------------------------------------
@@ -213,25 +227,23 @@ class Engine:
         }
 
     def _free_shapes(self, arguments: Arguments) -> dict[str, tuple[int, ...]]:
-        seeded = handlers.seed(self._reparametrised(arguments), 0)
-        sites = handlers.trace(seeded).get_trace()
-        latent = {
-            name: site["value"]
-            for name, site in sites.items()
-            if site["type"] == "sample" and not site["is_observed"]
-        }
-        free = unconstrain_fn(self._reparametrised(arguments), (), {}, latent)
-        return {name: np.shape(free[name]) for name in latent}
+        def free(key: Any) -> Any:
+            seeded = handlers.seed(self._reparametrised(arguments), key)
+            sites = handlers.trace(seeded).get_trace()
+            latent = {
+                name: site["value"]
+                for name, site in sites.items()
+                if site["type"] == "sample" and not site["is_observed"]
+            }
+            return unconstrain_fn(self._reparametrised(arguments), (), {}, latent)
+
+        return {n: x.shape for n, x in jax.eval_shape(free, jax.random.PRNGKey(0)).items()}
 
     # -- running ------------------------------------------------------------------------------
 
-    def _start_position(self, rng: np.random.Generator, arguments: Arguments) -> np.ndarray:
-        # NumPyro's stack of handlers belongs to the process, and chains start in threads.
-        with _TRACING, jax.enable_x64(True):
-            names = (*self.split.top, *self.split.bottom)
-            free = random_start(self._reparametrised(arguments), names, rng)
-            flat = np.asarray(self.split.joined(free))
-        return self.split.position(flat, arguments["geometry"])
+    def _random_start(self, chance: Any, arguments: Arguments) -> Any:
+        names = (*self.split.top, *self.split.bottom)
+        return self.split.joined(random_start(self._reparametrised(arguments), names, chance))
 
     def _settled(self, position: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Move what lies along an axis of the data to where it fits the hyperparameters best.
@@ -242,7 +254,7 @@ class Engine:
         key = jax.random.PRNGKey(0)
 
         def energy(at: np.ndarray) -> tuple[float, np.ndarray]:
-            state = self._begin(key, at, arguments)
+            state = self._run["begin"](key, at, arguments)
             return float(state.potential_energy), np.asarray(state.z_grad)
 
         return settled(energy, position, self._along_axes)
@@ -263,9 +275,10 @@ class Engine:
                 if np.all(np.isfinite(centre)):  # a pilot run told where the mass lies
                     position = centre + START_SPREAD * rng.normal(size=centre.shape)
                 else:
-                    position = self._start_position(rng, arguments)
+                    flat = np.asarray(self._run["start"](rng.uniform(size=centre.size), arguments))
+                    position = self.split.position(flat, arguments["geometry"])
                     position = self._settled(position, arguments)
-                state = self._begin(key, position, arguments)
+                state = self._run["begin"](key, position, arguments)
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)
         raise ModelError(
@@ -281,7 +294,7 @@ class Engine:
         left = self.tune - chain.done
         count = min(count, BLOCK, left) if left > 0 else min(count, BLOCK)
         with jax.enable_x64(True):
-            state, buffers = self._advance(chain.state, np.int64(count), arguments)
+            state, buffers = self._run["advance"](chain.state, np.int64(count), arguments)
         records = Records.cut(buffers, count)
         chain.state = state
         if left > 0:
@@ -294,12 +307,13 @@ class Engine:
     def begun(self, position: np.ndarray, key: int, arguments: Arguments) -> Chain:
         """Return a chain at a position of the sampler."""
         with jax.enable_x64(True):
-            return Chain(self._begin(jax.random.PRNGKey(key), position, arguments))
+            return Chain(self._run["begin"](jax.random.PRNGKey(key), position, arguments))
 
     def hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Return the expected second derivative of the energy (all, all) at parameters."""
         with jax.enable_x64(True):
-            return self.split.assembled(np.asarray(self._products(point, arguments)))
+            products = self._run["products"](self._probes, point, arguments)
+            return self.split.assembled(np.asarray(products))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
         """Return the named variables (draw, ...) of unconstrained draws (draw, all)."""
@@ -309,7 +323,7 @@ class Engine:
                 piece = flat[start : start + CONSTRAIN_BLOCK]
                 short = CONSTRAIN_BLOCK - len(piece)
                 padded = np.concatenate([piece, np.repeat(piece[-1:], short, axis=0)])
-                named = self._constrain(padded, arguments)
+                named = self._run["constrain"](padded, arguments)
                 pieces.append({k: np.asarray(v)[: len(piece)] for k, v in named.items()})
         return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]}
 
@@ -320,7 +334,8 @@ def engine_for(
     """Return an engine for the design of `data`, and whether it was there already."""
     before = _engine.cache_info().hits
     key = _Key(model, data, dict(priors), tune, fingerprint(_compiled_in(model, data)))
-    engine = _engine(key)
+    with _TRACING:
+        engine = _engine(key)
     return engine, _engine.cache_info().hits > before
 
 

@@ -6,8 +6,8 @@ mass lies, but with it the second gets there.
 
 from __future__ import annotations
 
-import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from measurebayes.inference.centring import recentred
 from measurebayes.inference.geometry import HESSIAN_LIMIT, curved_up
@@ -41,6 +41,13 @@ def run_pilot(
     current = {**arguments, "geometry": engine.split.plain()}
     if sum(engine.split.sizes) > HESSIAN_LIMIT:
         return current, 0
+    with threadpool_limits(limits=1):  # several threads for small matrices wait for one another
+        return _stages(engine, seed, current)
+
+
+def _stages(
+    engine: Engine, seed: np.random.SeedSequence, current: Arguments
+) -> tuple[Arguments, int]:
     keys = np.random.default_rng(seed).integers(2**31, size=len(STAGES))
     chain, end, steps = engine.start(seed, current), np.empty(0), 0
     for stage, draws in enumerate(STAGES):
@@ -76,12 +83,10 @@ def _recentred(
     """Choose coordinates anew from draws, some looked at closely, and move the draws to them."""
     split, before = engine.split, arguments["coordinates"]
     named = engine.constrain(flat, arguments)
-    with jax.enable_x64(True):
-        sites = jax.vmap(split.sites)(flat)
-        hyper = frozenset(sites) - {f"{name}_free" for name in before}
-        given = [split.conditional_variances(engine.hessian(flat[i], arguments), hyper) for i in at]
-        variances = {name: np.stack([v[f"{name}_free"] for v in given]) for name in before}
-        # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
-        chosen, moved = recentred(before, {**named, **sites}, variances, at)
-        flat = np.asarray(jax.vmap(split.joined)({**sites, **moved}))
-    return {**arguments, "coordinates": chosen}, flat
+    sites = split.sites(flat)
+    hyper = frozenset(sites) - {f"{name}_free" for name in before}
+    given = [split.conditional_variances(engine.hessian(flat[i], arguments), hyper) for i in at]
+    variances = {name: np.stack([v[f"{name}_free"] for v in given]) for name in before}
+    # NumPyro names the whole zero-sum vector, `sites` its free elements: those are meant.
+    chosen, moved = recentred(before, {**named, **sites}, variances, at)
+    return {**arguments, "coordinates": chosen}, split.joined({**sites, **moved})

@@ -8,7 +8,9 @@ which a gradient search finds quickly; from there the scales find theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -23,13 +25,11 @@ from measurebayes.inference.centring import Auxiliary
 
 AROUND = (-1.0, 1.0)  # range of hierarchical parameters in scales; never exactly zero
 MIDDLE = (0.35, 0.65)  # probabilities under the prior between which hyperparameters begin
-PRIOR_DRAWS = 101
+PRIOR_DRAWS = 101  # where a quantile of the prior has no formula
 SEARCH_STEPS = 200  # at most
 
 
-def random_start(
-    model: Callable[[], None], names: Iterable[str], rng: np.random.Generator
-) -> dict[str, Any]:
+def random_start(model: Callable[[], None], names: Iterable[str], chance: Any) -> dict[str, Any]:
     """Return unconstrained values of each site near the middle of what those above it say of it.
 
     Parameters
@@ -38,25 +38,37 @@ def random_start(
         The model, reparametrised.
     names
         Of its latent sites.
-    rng
-        Source of chance.
+    chance
+        Numbers between 0 and 1, at least as many as there are parameters.
     """
+    used = 0
+
+    def between(low: float, high: float, shape: tuple[int, ...]) -> Any:
+        nonlocal used
+        start, used = used, used + math.prod(shape)
+        return low + (high - low) * chance[start:used].reshape(shape)
 
     def chosen(site: Any) -> Any:
         if site["type"] != "sample" or site["is_observed"]:
             return None
         fn = site["fn"]
         if isinstance(fn, Auxiliary):
-            return fn.near_middle(rng.uniform(*AROUND, fn.shape()))
+            return fn.near_middle(between(*AROUND, fn.shape()))
         if fn.shape() and fn.event_shape:  # deviations that sum to zero
             onto = biject_to(fn.support)
-            return onto(jnp.asarray(rng.uniform(*AROUND, onto.inverse_shape(fn.shape()))))
-        drawn = fn.sample(jax.random.PRNGKey(int(rng.integers(2**31))), (PRIOR_DRAWS,))
-        return jnp.quantile(drawn, rng.uniform(*MIDDLE), axis=0)
+            return onto(between(*AROUND, onto.inverse_shape(fn.shape())))
+        return _quantile(fn, between(*MIDDLE, ()))
 
     seeded = handlers.substitute(handlers.seed(model, 0), substitute_fn=chosen)
     sites = handlers.trace(seeded).get_trace()
     return unconstrain_fn(model, (), {}, {name: sites[name]["value"] for name in names})
+
+
+def _quantile(prior: Any, probability: Any) -> Any:
+    with suppress(NotImplementedError, ImportError):
+        return jnp.broadcast_to(prior.icdf(probability), prior.shape())
+    drawn = prior.sample(jax.random.PRNGKey(0), (PRIOR_DRAWS,))
+    return jnp.quantile(drawn, probability, axis=0)
 
 
 def settled(
