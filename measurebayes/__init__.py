@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from measurebayes.compare.crossval import crossval
     from measurebayes.compare.sensitivity import error_sensitivity
     from measurebayes.data import concat, join, lint, load, pieces, subset
-    from measurebayes.errors import CheckpointError, InputError, MeasureBayesError, ModelError
+    from measurebayes.errors import (
+        CheckpointError,
+        ExecutorError,
+        InputError,
+        MeasureBayesError,
+        ModelError,
+    )
     from measurebayes.estimands import item_parameters, score
     from measurebayes.estimands.horizons import horizon_table, horizons, inversions
     from measurebayes.estimands.length import length_share
@@ -111,10 +117,12 @@ _PUBLIC = {
     "InputError": ("measurebayes.errors", "InputError"),
     "ModelError": ("measurebayes.errors", "ModelError"),
     "CheckpointError": ("measurebayes.errors", "CheckpointError"),
+    "ExecutorError": ("measurebayes.errors", "ExecutorError"),
 }
 
 __all__ = [
     "CheckpointError",
+    "ExecutorError",
     "InputError",
     "MeasureBayesError",
     "ModelError",

@@ -69,6 +69,10 @@ class CheckpointError(MeasureBayesError):
     """A checkpoint that can't be resumed."""
 
 
+class ExecutorError(MeasureBayesError):
+    """An executor whose processes were lost before all work was done."""
+
+
 def shown(value: object) -> str:
     """Show a value from a user's file: quoted, escaped and cut to a bounded length."""
     return cut(repr(value) if isinstance(value, str) else str(value))

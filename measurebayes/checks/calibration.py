@@ -16,9 +16,10 @@ References
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ import pandas as pd
 import xarray as xr
 
 from measurebayes.checks.convergence import comparable, scalars
+from measurebayes.checks.finished import Finished
 from measurebayes.checks.replicates import check_replicates
 from measurebayes.checks.studies import run_tasks
 from measurebayes.checks.uniformity import chi_square_p, ecdf_p, holm, pooled_p, rank_of
@@ -112,7 +114,7 @@ class Outcome(NamedTuple):
     """What one replication gives back."""
 
     replication: int
-    names: list[str]
+    names: Sequence[str]
     ranks: np.ndarray
     diagnostics: dict[str, float]
 
@@ -129,6 +131,7 @@ def calibrate(
     priors: Mapping[str, float] | None = None,
     progress: bool = True,
     ranked_among: int = 99,
+    checkpoint: str | Path | None = None,
     **fit_options: Any,
 ) -> Calibration:
     """Check a model and its sampler by simulation-based calibration.
@@ -154,6 +157,9 @@ def calibrate(
     progress : bool
     ranked_among : int
         L: number of thinned draws that the truth is ranked among; ranks are 0..L.
+    checkpoint : str or Path, optional
+        File to which each replication is added when it is done, and from which those of the same
+        study that are there are taken.
     **fit_options
         Passed to `measurebayes.fit`, e.g. backend; or options of the model.
 
@@ -164,7 +170,10 @@ def calibrate(
     Raises
     ------
     InputError
-        For fewer than 2 replications or more ranked draws than there are draws.
+        For fewer than 2 replications or more ranked draws than there are draws; or for a
+        checkpoint that is no file of results.
+    ExecutorError
+        Processes of the executor were killed. Results that were done are kept.
     """
     check_is_dataset(data_design)
     check_replicates(replications, "replications")
@@ -188,7 +197,9 @@ def calibrate(
         _Task(chosen.reference, data_design, priors, seed, i, ranked_among, options)
         for i in range(replications)
     ]
-    outcomes = run_tasks(run_replication, tasks, executor, "Calibrating", progress)
+    finished = Finished(["calibrate", chosen.sha256], checkpoint)
+    done = run_tasks(run_replication, tasks, executor, "Calibrating", progress, finished)
+    outcomes = [Outcome(*one) for one in done]
     return summarise(outcomes, ranked_among, chosen.label, seed)
 
 

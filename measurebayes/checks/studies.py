@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
+
+from measurebayes.checks.finished import Finished
+from measurebayes.errors import ExecutorError
+from measurebayes.inference.elsewhere import refuse_forks, results_of
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -25,6 +29,7 @@ def run_tasks[Task, Result](
     executor: Executor | None = None,
     title: str = "Simulating",
     progress: bool = True,
+    finished: Finished | None = None,
 ) -> list[Result]:
     """Run a function on every task.
 
@@ -41,6 +46,9 @@ def run_tasks[Task, Result](
         What is said beside the bar.
     progress
         Show a bar on standard error.
+    finished
+        Results that are done already; new ones are added as they come. They come back as plain
+        tuples.
 
     Returns
     -------
@@ -51,31 +59,44 @@ def run_tasks[Task, Result](
     ------
     InputError
         The executor forks its processes.
+    ExecutorError
+        Its processes were killed. The results that were done are kept in a file, if there is
+        `finished`.
     """
     if executor is not None:
-        from measurebayes.inference.chains import refuse_forks
-
         refuse_forks(executor)
-    results: dict[int, Result] = dict(
-        _tracked(_done(function, tasks, executor), len(tasks), title, progress)
-    )
+    results: dict[int, Result] = {}
+    found = _done(function, tasks, executor, finished)
+    try:
+        for place, result in _tracked(found, len(tasks), title, progress):
+            results[place] = result
+    except ExecutorError as error:
+        if finished is not None and results:
+            path = finished.kept([(tasks[place], result) for place, result in results.items()])
+            error.remedy = (
+                f"{error.remedy}; checkpoint={str(path)!r} (on the command line --checkpoint) goes "
+                "on from what is done"
+            )
+        raise
     return [results[place] for place in range(len(tasks))]
 
 
 def _done[Task, Result](
-    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    executor: Executor | None,
+    finished: Finished | None,
 ) -> Iterator[tuple[int, Result]]:
     """Yield the place of each task that is done, and its result."""
-    if executor is None:
-        yield from enumerate(map(function, tasks))
-        return
-    futures = {executor.submit(function, task): place for place, task in enumerate(tasks)}
-    try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        for future in futures:
-            future.cancel()
+    known = dict(finished.known(tasks)) if finished is not None else {}
+    yield from known.items()
+    places = [place for place in range(len(tasks)) if place not in known]
+    left = [tasks[place] for place in places]
+    found = enumerate(map(function, left))
+    for at, result in found if executor is None else results_of(function, left, executor):
+        if finished is not None:
+            finished.add(left[at], result)
+        yield places[at], result
 
 
 def _tracked[T](done: Iterator[T], total: int, title: str, progress: bool) -> Iterator[T]:

@@ -7,15 +7,14 @@ from typing import Any
 import click
 
 from measurebayes.cli.bands import as_options, parts_named, subset_option
-from measurebayes.cli.fitting import executor
 from measurebayes.cli.options import (
     Command,
-    jobs_option,
     json_option,
     load_data,
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_pairs, print_table
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option
 from measurebayes.errors import InputError
 
 
@@ -41,6 +40,7 @@ from measurebayes.errors import InputError
 )
 @click.option("--draws", type=click.IntRange(1), default=1000, show_default=True)
 @jobs_option
+@checkpoint_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option

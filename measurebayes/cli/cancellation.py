@@ -29,6 +29,7 @@ from measurebayes.cli.options import (
 )
 from measurebayes.cli.output import print_json, print_table, printable, save_csv
 from measurebayes.cli.results import open_fits, warn_unconverged
+from measurebayes.cli.work import executor, jobs_option
 from measurebayes.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ check_options: Decorator = all_of(
         help="Replicated data sets of each explanation; default 2000, with --cuts 200.",
     ),
     subset_option,
+    jobs_option,
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     click.option("--quiet", is_flag=True, help="No progress bar."),
 )
@@ -79,6 +81,7 @@ def cancellation(
     bands: tuple[float, ...],
     against: tuple[str, ...],
     parts: tuple[str, ...],
+    jobs: int,
     quiet: bool,
     as_json: bool,
     output: Path | None,
@@ -99,14 +102,16 @@ def cancellation(
     divided = bands_named(bands)
     runs = load_data(data, reading)
     try:
-        result = mb.cancellation(
-            runs,
-            bands=divided,
-            against=explanations,
-            subset=chosen or None,
-            progress=not quiet,
-            **settings,
-        )
+        with executor(jobs if settings["cuts"] else 1) as pool:
+            result = mb.cancellation(
+                runs,
+                bands=divided,
+                against=explanations,
+                subset=chosen or None,
+                progress=not quiet,
+                executor=pool,
+                **settings,
+            )
     except InputError as error:
         error.remedy = as_options(error.remedy or "")
         raise

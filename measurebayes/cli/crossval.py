@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
-from measurebayes.cli.fitting import executor
 from measurebayes.cli.options import (
     Command,
     Several,
     as_options,
     check_output,
-    jobs_option,
     json_option,
     load_data,
     output_option,
@@ -22,6 +20,7 @@ from measurebayes.cli.options import (
     sampling_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept
 
 
 @click.command(cls=Command)
@@ -42,9 +41,12 @@ from measurebayes.cli.output import print_json, print_table, save_csv
     help="Number of folds (by default 10), or of random splits into halves (3).",
 )
 @jobs_option
+@checkpoint_option
 @sampling_options
 @json_option
-@output_option("CSV file to write as well.", required=False)
+@output_option(
+    "CSV file to write as well; OUTPUT.part keeps what is done until all is.", required=False
+)
 def crossval(
     data: str,
     models: tuple[str, ...],
@@ -52,6 +54,7 @@ def crossval(
     folds: str,
     k: int | None,
     jobs: int,
+    checkpoint: Path | None,
     priors: tuple[str, ...],
     unconnected: str,
     quiet: bool,
@@ -79,16 +82,24 @@ def crossval(
     with as_options():  # of the whole; priors alone may relate what is left of the data
         for model in models:
             check_scale(get_model(model), runs, unconnected)
-    with as_options(), executor(jobs) as pool:
-        table = mb.crossval(
-            list(models), runs, folds=folds, k=k, executor=pool, progress=not quiet, **settings
-        )
-    if as_json:
-        print_json(table)
-    else:
-        print_table(table)
-    if output is not None:
-        save_csv(table, output, index=True)
+    with kept(checkpoint, output) as file:
+        with as_options(), executor(jobs) as pool:
+            table = mb.crossval(
+                list(models),
+                runs,
+                folds=folds,
+                k=k,
+                executor=pool,
+                progress=not quiet,
+                checkpoint=file,
+                **settings,
+            )
+        if as_json:
+            print_json(table)
+        else:
+            print_table(table)
+        if output is not None:
+            save_csv(table, output, index=True)
 
 
 COMMANDS = [crossval]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,7 +14,6 @@ from measurebayes.cli.options import (
     Several,
     as_options,
     check_output,
-    jobs_option,
     json_option,
     level_option,
     load_data,
@@ -27,9 +23,7 @@ from measurebayes.cli.options import (
     sampling_options,
 )
 from measurebayes.cli.output import print_json, print_pairs, print_table, say
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option
 
 
 @click.command(cls=Command)
@@ -164,6 +158,7 @@ def analyse(
 @reader_options
 @click.option("--replications", type=click.IntRange(20), default=200, show_default=True)
 @jobs_option
+@checkpoint_option
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @level_option(0.01, "Smallest adjusted p value that passes.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -176,6 +171,7 @@ def calibrate(
     reading: dict[str, Any],
     replications: int,
     jobs: int,
+    checkpoint: Path | None,
     seed: int,
     level: float,
     quiet: bool,
@@ -191,7 +187,13 @@ def calibrate(
     design = load_data(data, reading)
     with executor(jobs) as pool:
         result = mb.calibrate(
-            model, design, replications, executor=pool, seed=seed, progress=not quiet
+            model,
+            design,
+            replications,
+            executor=pool,
+            seed=seed,
+            progress=not quiet,
+            checkpoint=checkpoint,
         )
     uniform = result.uniform(level)
     if as_json:
@@ -201,24 +203,6 @@ def calibrate(
         print_pairs({**result.summary(), "level": level, "uniform": uniform}, "\nIn short")
     if not uniform:
         ctx.exit(CHECK_FAILED)
-
-
-@contextmanager
-def executor(jobs: int) -> Iterator[Executor | None]:
-    """Processes to work in, one a core at most, or None for this process alone."""
-    if jobs == 1:
-        yield None
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    if jobs > (most := max(2, os.cpu_count() or 1)):
-        say(f"--jobs {jobs:,}: {most} processes, as more than the cores here gain nothing")
-        jobs = most
-    # Not forked: a process that has run JAX has threads, and forking it can deadlock.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        yield pool
 
 
 COMMANDS = [fit, calibrate, analyse]

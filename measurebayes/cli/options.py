@@ -120,10 +120,6 @@ json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
 
-jobs_option: Decorator = click.option(
-    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes."
-)
-
 
 def level_option(default: float, text: str = "Probability of the intervals.") -> Decorator:
     """Add --level with its default and its help text."""

@@ -13,7 +13,6 @@ from measurebayes.cli.bands import (
     parts_named,
     subset_option,
 )
-from measurebayes.cli.fitting import executor
 from measurebayes.cli.options import (
     Command,
     Decorator,
@@ -24,6 +23,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option
 from measurebayes.errors import InputError
 
 SUMMARY = ["power", "power_error", "rate", "expected_rate", "unjudged"]
@@ -75,9 +75,8 @@ study_options: Decorator = all_of(
         show_default=True,
         help="Found is where p is at most this.",
     ),
-    click.option(
-        "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes to use."
-    ),
+    jobs_option,
+    checkpoint_option,
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     click.option("--quiet", is_flag=True, help="No progress bar."),
 )

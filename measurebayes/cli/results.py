@@ -13,7 +13,6 @@ from measurebayes.cli.group import CHECK_FAILED
 from measurebayes.cli.options import (
     Command,
     check_output,
-    jobs_option,
     json_option,
     load_data,
     model_option,
@@ -21,6 +20,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv, say
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
     "With -o, terms that are done are kept in OUTPUT.part until all are.",
 )
 @jobs_option
+@checkpoint_option
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @output_option("CSV file to write as well.", required=False)
@@ -73,6 +74,7 @@ def compare(
     unit: str,
     refit: bool,
     jobs: int,
+    checkpoint: Path | None,
     quiet: bool,
     as_json: bool,
     output: Path | None,
@@ -83,28 +85,25 @@ def compare(
     better.
     """
     import measurebayes as mb
-    from measurebayes.cli.fitting import executor
 
     if output is not None:
         check_output(output, fits)
-    checkpoint = Path(f"{output}.part") if refit and output is not None else None
-    with executor(jobs) as pool:
-        table = mb.compare(
-            open_fits(fits),
-            unit=unit,
-            refit=refit,
-            executor=pool,
-            progress=not quiet,
-            checkpoint=checkpoint,
-        )
-    if as_json:
-        print_json(table)
-    else:
-        print_table(table)
-    if output is not None:
-        save_csv(table, output, index=True)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    with kept(checkpoint, output if refit else None) as file:
+        with executor(jobs) as pool:
+            table = mb.compare(
+                open_fits(fits),
+                unit=unit,
+                refit=refit,
+                executor=pool,
+                progress=not quiet,
+                checkpoint=file,
+            )
+        if as_json:
+            print_json(table)
+        else:
+            print_table(table)
+        if output is not None:
+            save_csv(table, output, index=True)
 
 
 @click.command(cls=Command)

@@ -104,16 +104,16 @@ def compare(
     Vehtari, Gelman, Gabry (2017), doi:10.1007/s11222-016-9696-4; Vehtari et al. (2024), JMLR
     25(72); Yao et al. (2018), doi:10.1214/17-BA1091.
     """
+    from measurebayes.checks.finished import check_results
     from measurebayes.checks.studies import share_bar
     from measurebayes.compare import psis
     from measurebayes.compare.inputs import check_units
-    from measurebayes.compare.terms import check_terms
 
     psis.check_unit(unit)
     fits = same_data(fits)
     check_units(next(iter(fits.values()))["data"].to_dataset(), unit, "compare")
     if refit and checkpoint is not None:
-        check_terms(checkpoint)  # integrals and refits take minutes to hours
+        check_results(checkpoint)  # integrals and refits take minutes to hours
     options = {} if budget is None else {"budget": budget}
     results = {}
     for name, fit in fits.items():

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,6 +140,7 @@ def additivity(
     replicates: int = 1000,
     executor: Executor | None = None,
     progress: bool = True,
+    checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> Additivity:
     """Compare an additive with a monotone surface of success over ability and a task's property.
@@ -167,6 +169,8 @@ def additivity(
         Where the fits of the folds run; by default one after another.
     progress : bool
         Show bars on standard error.
+    checkpoint : str or Path, optional
+        File to which what the fits of the folds predicted is added, as for `measurebayes.crossval`.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -207,7 +211,9 @@ def additivity(
     check(against=[])  # bands that can't be made are refused before anything is fitted
     models = {name: get_model(name) for name in MODELS}
     group = data["family_index"].values[data["task_index"].values]
-    densities = held_out_density(models, data, group, folds, seed, executor, progress, **settings)
+    densities = held_out_density(
+        models, data, group, folds, seed, executor, progress, checkpoint=checkpoint, **settings
+    )
     fits = {
         name: fit(model, data, seed=seed, progress=progress, **settings)
         for name, model in models.items()

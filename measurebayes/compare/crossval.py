@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ def crossval(
     seed: int = 0,
     executor: Executor | None = None,
     progress: bool = True,
+    checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> pd.DataFrame:
     """Compare models by fitting each without a part of the data and predicting that part.
@@ -71,6 +73,9 @@ def crossval(
         Where the fits run: any `concurrent.futures.Executor` whose processes start afresh.
     progress
         Show a bar on standard error.
+    checkpoint
+        File to which what each fit predicted is added when it is done, and from which that of the
+        same fits is taken.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -89,8 +94,10 @@ def crossval(
     Raises
     ------
     InputError
-        There are fewer than two units, models or data are none, or a model has a parameter that
-        can't be integrated out.
+        There are fewer than two units, models or data are none, a model has a parameter that
+        can't be integrated out, or the checkpoint is no file of results.
+    ExecutorError
+        Processes of the executor were killed. Results that were done are kept.
 
     Warns
     -----
@@ -112,14 +119,16 @@ def crossval(
         from measurebayes.compare.held_attempts import crossval_attempts
 
         k = k or (SPLITS if folds == "half-attempts" else FOLDS)
-        return crossval_attempts(files, runs, folds, k, seed, executor, progress, **settings)
+        return crossval_attempts(
+            files, runs, folds, k, seed, executor, progress, checkpoint, **settings
+        )
     if folds == "cell":
         group, unit = np.arange(runs.sizes["cell"]), None
     else:
         at = runs["agent_index" if folds == "agent" else "task_index"].values
         group, unit = runs["family_index"].values[at] if folds == "family" else at, folds
     found = held_out_density(
-        files, runs, group, k or FOLDS, seed, executor, progress, unit, **settings
+        files, runs, group, k or FOLDS, seed, executor, progress, unit, checkpoint, **settings
     )
     if folds == "cell":
         names = [runs[name].values[runs[f"{name}_index"].values] for name in ("agent", "task")]
@@ -186,6 +195,7 @@ def held_out_density(
     executor: Executor | None = None,
     progress: bool = True,
     unit: str | None = None,
+    checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> xr.Dataset:
     """Log predictive density of each group of cells, from fits to the groups of other folds.
@@ -212,6 +222,8 @@ def held_out_density(
     unit : str, optional
         "task", "family" or "agent", if groups are those: then their own parameters are integrated
         out at each draw.
+    checkpoint : str or Path, optional
+        As for `crossval`.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -226,6 +238,7 @@ def held_out_density(
     InputError
         There are fewer than two groups.
     """
+    from measurebayes.checks.finished import Finished
     from measurebayes.checks.studies import run_tasks
 
     names, index = np.unique(group, return_inverse=True)
@@ -244,7 +257,8 @@ def held_out_density(
         for model in models.values()
         for fold in range(folds)
     ]
-    done = run_tasks(_predict, tasks, executor, "Cross-validating", progress)
+    finished = Finished(["crossval", *(model.sha256 for model in models.values())], checkpoint)
+    done = run_tasks(_predict, tasks, executor, "Cross-validating", progress, finished)
     density = np.full((len(models), len(names)), np.nan)
     for place, (values, _, _) in enumerate(done):
         row = density[place // folds]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ def crossval_attempts(
     seed: int,
     executor: Executor | None,
     progress: bool,
+    checkpoint: str | Path | None,
     **settings: Any,
 ) -> pd.DataFrame:
     """Compare models by held-out attempts; see `measurebayes.compare.crossval.crossval`.
@@ -50,9 +52,10 @@ def crossval_attempts(
         The data.
     folds
         ``"attempt"`` or ``"half-attempts"``.
-    k, seed, executor, progress, **settings
+    k, seed, executor, progress, checkpoint, **settings
         See there.
     """
+    from measurebayes.checks.finished import Finished
     from measurebayes.checks.studies import run_tasks
 
     if folds == "half-attempts":
@@ -63,7 +66,8 @@ def crossval_attempts(
         for model in models.values()
         for i, (attempts, successes) in enumerate(held)
     ]
-    done = run_tasks(_predict, tasks, executor, "Cross-validating", progress)
+    finished = Finished(["attempts", *(model.sha256 for model in models.values())], checkpoint)
+    done = run_tasks(_predict, tasks, executor, "Cross-validating", progress, finished)
     shape = (len(models), len(held), runs.sizes["cell"])
     singly, together = (np.stack([one[i] for one in done]).reshape(shape) for i in (0, 1))
     joined = np.sum if folds == "attempt" else np.mean

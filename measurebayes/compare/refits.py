@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from pathlib import Path
@@ -18,7 +16,6 @@ from measurebayes.compare.crossval import fitted, with_numbers
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.places import positions_by_axis
 from measurebayes.compare.psis import BUDGET, bad_k, draws_of, log_mean, standard_error
-from measurebayes.compare.terms import Term, add_term, check_terms, known_term
 from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 
@@ -34,8 +31,7 @@ class _Refit(NamedTuple):
     label: tuple[str, ...]
     position: int  # of the kind of attempt, the cell, or the label on the unit's axis
     settings: dict[str, Any]
-    identity: str
-    checkpoint: str | None
+    code: str  # of the model: results in a checkpoint are of this one
 
 
 def refitted(
@@ -71,17 +67,19 @@ def refitted(
     ------
     InputError
         A fit does not tell how it was made, or the checkpoint is no file of terms.
+    ExecutorError
+        Its processes were killed.
     """
+    from measurebayes.checks.finished import Finished
     from measurebayes.checks.studies import run_tasks
 
-    if checkpoint is not None:
-        check_terms(checkpoint)
+    terms = Finished("refits", checkpoint)
     tasks, owners = [], []
     for name, fit in fits.items():
-        for task, places in _tasks(fit, results[name], checkpoint):
+        for task, places in _tasks(fit, results[name]):
             tasks.append(task)
             owners.append((name, places))
-    done = run_tasks(_predict, tasks, executor, "Fitting without units", progress)
+    done = run_tasks(_predict, tasks, executor, "Fitting without units", progress, terms)
     found = {name: result.copy(deep=True) for name, result in results.items()}
     for result in found.values():
         unit = result.attrs["unit"]
@@ -96,15 +94,13 @@ def refitted(
         result.attrs["unconverged"] += not settled
     for result in found.values():
         left = bad_k(result["pareto_k"].values) & ~result["refitted"].values
-        terms = result["elpd"].values
-        sums = {"elpd": float(terms.sum()), "p": float(result["p"].sum())}
-        result.attrs |= sums | {"se": standard_error(terms), "bad_k": int(left.sum())}
+        pointwise = result["elpd"].values
+        sums = {"elpd": float(pointwise.sum()), "p": float(result["p"].sum())}
+        result.attrs |= sums | {"se": standard_error(pointwise), "bad_k": int(left.sum())}
     return found
 
 
-def _tasks(
-    fit: xr.DataTree, result: xr.Dataset, checkpoint: str | Path | None
-) -> list[tuple[_Refit, np.ndarray]]:
+def _tasks(fit: xr.DataTree, result: xr.Dataset) -> list[tuple[_Refit, np.ndarray]]:
     """List the fits that a result needs, each with the places of its units."""
     from measurebayes.inference.results import model_of
 
@@ -126,9 +122,6 @@ def _tasks(
         for name, x in ((name, fit.attrs[name]) for name in _SETTINGS)
     }
     settings["priors"] = dict(model.priors)
-    identity = json.dumps(
-        [fit.attrs["data_fingerprint"], model.sha256, model.label, settings, unit]
-    )
     if unit == "attempt":
         kind = np.repeat(np.arange(len(outcomes(runs)[0])), outcomes(runs)[2])
     elif unit == "cell":
@@ -140,10 +133,7 @@ def _tasks(
     for position in np.unique(kind[bad]):
         places = np.flatnonzero(kind == position)
         label = tuple(str(result[name].values[places[0]]) for name in names)
-        task = _Refit(
-            model.reference, runs, unit, label, int(position), settings, identity,
-            None if checkpoint is None else str(checkpoint),
-        )  # fmt: skip
+        task = _Refit(model.reference, runs, unit, label, int(position), settings, model.sha256)
         found.append((task, places))
     return found
 
@@ -152,10 +142,6 @@ def _predict(task: _Refit) -> tuple[float, bool]:
     """Fit without a unit and return its log predictive density, and whether the fit converged."""
     from measurebayes.checks import converged
 
-    key = hashlib.sha256(json.dumps([task.identity, task.label]).encode()).hexdigest()
-    known = known_term(task.checkpoint, key)
-    if known is not None:
-        return known.elpd, known.converged
     settings = {name: x for name, x in task.settings.items() if name != "seed"}
     model = get_model(task.model)
     kept, held_out = _without(task)
@@ -170,9 +156,7 @@ def _predict(task: _Refit) -> tuple[float, bool]:
         terms = unit_log_likelihood(
             model, task.runs, posterior, task.unit, BUDGET, left
         ).log_likelihood
-    found = float(log_mean(terms)[0]), converged(fit)
-    add_term(task.checkpoint, Term(key, *found))
-    return found
+    return float(log_mean(terms)[0]), converged(fit)
 
 
 def _without(task: _Refit) -> tuple[xr.Dataset, xr.Dataset]:

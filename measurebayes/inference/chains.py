@@ -8,14 +8,14 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import xarray as xr
 
-from measurebayes.errors import InputError
 from measurebayes.inference.checkpoint import Checkpoint, Saved, damaged
+from measurebayes.inference.elsewhere import refuse_forks, results_of
 from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
 from measurebayes.inference.pilot import run_pilot
 from measurebayes.inference.progress import Report, bars, silent, working
@@ -120,31 +120,6 @@ def run(job: Job, executor: Executor | None, progress: bool) -> Drawn:
     )
 
 
-def refuse_forks(executor: Executor) -> None:
-    """Refuse a pool of forked processes: JAX has threads, and a fork of them can hang for good.
-
-    Raises
-    ------
-    InputError
-        The executor forks, or is none.
-    """
-    if not callable(getattr(executor, "submit", None)):
-        raise InputError(
-            f"{type(executor).__name__} is no executor",
-            where="executor",
-            expected="a concurrent.futures.Executor, or None for this process alone",
-            remedy="concurrent.futures.ThreadPoolExecutor(2), or leave executor out",
-        )
-    context = getattr(executor, "_mp_context", None)
-    if context is not None and context.get_start_method() == "fork":
-        raise InputError(
-            "the process pool starts its processes by forking",
-            where="executor",
-            expected="processes that start afresh: JAX has threads, which a fork breaks",
-            remedy="ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))",
-        )
-
-
 def _prepared(job: Job, engine: Engine) -> tuple[Arguments, int]:
     """Return the result of the pilot run, from the checkpoint if it is there."""
     file = job.file()
@@ -202,17 +177,26 @@ def _in_threads(job: Job, arguments: Arguments, report: Report) -> list[tuple[Re
 def _elsewhere(
     job: Job, arguments: Arguments, report: Report, executor: Executor
 ) -> list[tuple[Records, int]]:
-    futures = {
-        executor.submit(run_chain, job, arguments, chain): chain for chain in range(job.chains)
-    }
+    tasks = [_ChainTask(job, arguments, chain) for chain in range(job.chains)]
     results: dict[int, tuple[Records, int]] = {}
-    for future in as_completed(futures):
-        chain = futures[future]
-        results[chain] = future.result()
-        records = results[chain][0]
+    for chain, drawn in results_of(_run_task, tasks, executor):
+        results[chain] = drawn
+        records = drawn[0]
         steps = float(records.n_steps.mean())
         report(chain, job.tune + job.draws, int(records.diverging.sum()), steps)
     return [results[chain] for chain in range(job.chains)]
+
+
+class _ChainTask(NamedTuple):
+    """All that a chain in another process needs; picklable."""
+
+    job: Job
+    arguments: Arguments
+    number: int
+
+
+def _run_task(task: _ChainTask) -> tuple[Records, int]:
+    return run_chain(*task)
 
 
 def run_chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +26,7 @@ from measurebayes.checks.cancellation.summary import of_one_division, of_random_
 from measurebayes.checks.cancellation.table import Layout
 from measurebayes.checks.cancellation.violations import largest
 from measurebayes.data.schema import validate
+from measurebayes.inference.elsewhere import refuse_forks
 
 REPLICATES, REPLICATES_OF_CUTS = 2000, 200
 
@@ -42,6 +44,7 @@ def cancellation(
     cuts: int = 0,
     seed: int = 0,
     progress: bool = True,
+    executor: Executor | None = None,
 ) -> Cancellation:
     """Check whether success rates obey a cancellation axiom of additive conjoint measurement.
 
@@ -81,6 +84,8 @@ def cancellation(
         Makes cuts and replicates of point estimates reproducible.
     progress : bool
         Show a progress bar on standard error.
+    executor : concurrent.futures.Executor, optional
+        Where random cuts are counted; results are the same.
 
     Returns
     -------
@@ -98,6 +103,8 @@ def cancellation(
        measurement. Journal of Mathematical Psychology 1(1). doi:10.1016/0022-2496(64)90015-X
     """
     validate(runs)
+    if executor is not None:
+        refuse_forks(executor)
     check_choices("cancellation", axiom=(axiom, tuple(AXIOMS)), equal=(equal, EQUAL))
     usual = REPLICATES_OF_CUTS if cuts else REPLICATES
     number = usual if replicates is None else replicates
@@ -120,7 +127,7 @@ def cancellation(
         expected = [(e, replicated(e, layouts, number, drawn)) for e in explanations]
         summarise = of_random_cuts if cuts else of_one_division
         parts = summarise(
-            axiom, observed, expected, runs["agent"].values, divided[0].labels, counted
+            axiom, observed, expected, runs["agent"].values, divided[0].labels, counted, executor
         )
     listing = axiom == "double" and not cuts
     return Cancellation(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from measurebayes.checks.cancellation.result import AXIOMS
 from measurebayes.checks.cancellation.summary import compared
 from measurebayes.checks.cancellation.table import Layout
 from measurebayes.checks.cancellation.tasks import divisions, task_values
+from measurebayes.checks.finished import Finished
 from measurebayes.checks.studies import run_tasks
 from measurebayes.classical import estimate
 from measurebayes.data.schema import validate
@@ -152,6 +154,7 @@ def cancellation_power(
     executor: Executor | None = None,
     seed: int = 0,
     progress: bool = True,
+    checkpoint: str | Path | None = None,
 ) -> xr.Dataset:
     """Simulate how often `cancellation` finds a departure from additivity, at this design.
 
@@ -188,6 +191,9 @@ def cancellation_power(
         differences between sizes vary less than each by itself.
     progress : bool
         Show a progress bar on standard error.
+    checkpoint : str or Path, optional
+        File to which each replication is added when it is done, and from which those of the same
+        study that are there are taken.
 
     Returns
     -------
@@ -202,8 +208,10 @@ def cancellation_power(
     ------
     InputError
         An argument can't be used, there are too few agents or bands, too few attempts reach
-        `min_attempts` for any data set to be judged, or `null` needs human minutes that a task
-        lacks.
+        `min_attempts` for any data set to be judged, `null` needs human minutes that a task
+        lacks, or the checkpoint is no file of results.
+    ExecutorError
+        Processes of the executor were killed. Results that were done are kept.
     """
     validate(runs)
     check_choices(
@@ -241,7 +249,8 @@ def cancellation_power(
         seed=seed,
     )
     tasks = [Task(study, size, r) for size in tried for r in range(replications)]
-    found = run_tasks(run_replication, tasks, executor, "Simulating", progress)
+    finished = Finished("cancellation_power", checkpoint)
+    found = run_tasks(run_replication, tasks, executor, "Simulating", progress, finished)
     outcomes = np.reshape(found, (len(tried), replications, 3))
     if np.isnan(outcomes[:, :, 2]).all():
         raise _too_few_attempts(layout, axiom)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from measurebayes.checks.cancellation.counting import BANDS_OF, Counts, count, count_by_agent
 from measurebayes.checks.cancellation.references import Reference
+from measurebayes.inference.elsewhere import results_of
 
 # Replicates that the expected rates by agent come from, and the work above which the counts by
 # agent, which cost a count of the whole table for each agent, are left out.
@@ -27,6 +29,7 @@ def of_one_division(
     agents: np.ndarray,
     bands: list[str],
     moved: Moved,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Summarise tables of one division into bands.
 
@@ -41,6 +44,8 @@ def of_one_division(
         Labels.
     moved
         Called with the name of a reference and a number of replicates that are counted.
+    executor
+        Not used: there is one table.
 
     Returns
     -------
@@ -71,18 +76,22 @@ def of_random_cuts(
     agents: np.ndarray,
     bands: list[str],
     moved: Moved,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Summarise tables of many random divisions; as `of_one_division`, with one array a division.
 
-    The statistic is the mean of the rate over the divisions.
+    The statistic is the mean of the rate over the divisions. The divisions are counted in the
+    executor, if there is one.
     """
     counts = [count(table, axiom) for table in observed]
     each = np.array([c.rate[0] for c in counts])
     cuts = pd.DataFrame({"observed": each})
     rates, judged = {}, {}
     for reference, tables in expected:
-        one_cut = partial(_share, moved, reference.name, 1 / len(tables))
-        again = np.array([count(table, axiom, one_cut).rate for table in tables])  # (cut, ...)
+        again = np.empty((len(tables), tables[0].shape[-1]))  # (cut, replicate)
+        for cut, rates_of_cut in _rates(tables, axiom, executor):
+            again[cut] = rates_of_cut
+            moved(reference.name, again.shape[1] / len(tables))
         cuts[reference.name] = _mean(again, axis=1)
         high = np.array([_quantile(rates_of_cut, 0.95) for rates_of_cut in again])
         cuts[f"{reference.name} 95 %"] = high
@@ -130,8 +139,25 @@ def compared(reference: Reference, observed: float, replicated: np.ndarray) -> d
     }
 
 
-def _share(moved: Moved, name: str, share: float, replicates: float) -> None:
-    moved(name, share * replicates)
+class _Cut(NamedTuple):
+    """What is counted at a time; picklable."""
+
+    table: np.ndarray
+    axiom: str
+
+
+def _rate(cut: _Cut) -> np.ndarray:
+    return count(cut.table, cut.axiom).rate
+
+
+def _rates(
+    tables: list[np.ndarray], axiom: str, executor: Executor | None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the rates (replicate,) of each table with its number."""
+    cuts = [_Cut(table, axiom) for table in tables]
+    yield from (
+        enumerate(map(_rate, cuts)) if executor is None else results_of(_rate, cuts, executor)
+    )
 
 
 def _mean(rates: np.ndarray, axis: int | None = None) -> np.ndarray:
