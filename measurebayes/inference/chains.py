@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.inference.checkpoint import Checkpoint, Saved, damaged
+from measurebayes.inference.devices import device_of, placed
 from measurebayes.inference.elsewhere import refuse_forks, results_of
 from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
 from measurebayes.inference.pilot import run_pilot
@@ -156,11 +157,14 @@ def _nested(flat: Mapping[str, np.ndarray]) -> Arguments:
 
 
 def _in_threads(job: Job, arguments: Arguments, report: Report) -> list[tuple[Records, int]]:
-    """Run chains in threads: JAX computes outside Python's lock, and compiles nothing again."""
+    """Run chains in threads: JAX computes outside Python's lock, and compiles nothing again.
+
+    Where JAX has several devices (GPUs), chains are dealt to them in turn.
+    """
     stop = threading.Event()
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max(os.cpu_count() or 1, len(jax.devices()))) as pool:
         futures = [
-            pool.submit(run_chain, job, arguments, chain, report, stop)
+            pool.submit(run_chain, job, arguments, chain, report, stop, device_of(chain))
             for chain in range(job.chains)
         ]
         try:
@@ -205,12 +209,18 @@ def run_chain(
     number: int,
     report: Report = silent,
     stop: threading.Event | None = None,
+    device: Any = None,
 ) -> tuple[Records, int]:
     """Draw one chain; return its records and the number of its warm-up gradients."""
     engine, _ = job.engine()
+    if device is not None:
+        engine = placed(engine, device)
     file = job.file()
     saved = file.chain(number) if file else None
     chain = _gone_on(saved, engine, job) if saved else engine.start(job.seed_of(number), arguments)
+    if device is not None:  # the data go there once, not with every block of draws
+        with jax.enable_x64(True):
+            arguments = jax.device_put(arguments, device)
     total, kept, last = job.tune + job.draws, len(chain.records), time.monotonic()
     while chain.done < total:
         records = engine.advance(chain, min(BLOCK, total - chain.done), arguments)

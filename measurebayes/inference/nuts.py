@@ -47,7 +47,7 @@ CONSTRAIN_BLOCK = 250
 
 Arguments = dict[str, Any]
 # NumPyro's stack of handlers belongs to the process, and fits may run in threads.
-_TRACING = threading.Lock()
+TRACING = threading.Lock()
 
 
 @dataclass
@@ -158,9 +158,12 @@ class Engine:
         size = sum(self.split.sizes)
         key, position = jax.random.PRNGKey(0), np.zeros(size)
         state = jax.eval_shape(begin, key, position, example)
+        self.of_chains = {  # what a chain runs, wherever it does (see `devices`)
+            "begin": (jax.jit(begin), (key, position, example)),
+            "advance": (jax.jit(advance), (state, np.int64(0), example)),
+        }
         programs = {
-            "begin": jax.jit(begin).lower(key, position, example),
-            "advance": jax.jit(advance).lower(state, np.int64(0), example),
+            **{name: function.lower(*given) for name, (function, given) in self.of_chains.items()},
             "start": jax.jit(self._random_start).lower(position, example),
             "constrain": jax.jit(jax.vmap(self._constrained, in_axes=(0, None))).lower(
                 np.zeros((CONSTRAIN_BLOCK, size)), example
@@ -170,7 +173,7 @@ class Engine:
             self._probes = self.split.probes()
             second = partial(hessian_products, jax.grad(self._energy), self._expected)
             programs["products"] = jax.jit(second).lower(self._probes, position, example)
-        self._run = compiled(programs)
+        self.run = compiled(programs)
         self.state_structure = jax.tree.structure(state)
         self.compile_seconds = time.perf_counter() - started
 
@@ -254,7 +257,7 @@ class Engine:
         key = jax.random.PRNGKey(0)
 
         def energy(at: np.ndarray) -> tuple[float, np.ndarray]:
-            state = self._run["begin"](key, at, arguments)
+            state = self.run["begin"](key, at, arguments)
             return float(state.potential_energy), np.asarray(state.z_grad)
 
         return settled(energy, position, self._along_axes)
@@ -275,10 +278,10 @@ class Engine:
                 if np.all(np.isfinite(centre)):  # a pilot run told where the mass lies
                     position = centre + START_SPREAD * rng.normal(size=centre.shape)
                 else:
-                    flat = np.asarray(self._run["start"](rng.uniform(size=centre.size), arguments))
+                    flat = np.asarray(self.run["start"](rng.uniform(size=centre.size), arguments))
                     position = self.split.position(flat, arguments["geometry"])
                     position = self._settled(position, arguments)
-                state = self._run["begin"](key, position, arguments)
+                state = self.run["begin"](key, position, arguments)
                 if all(np.all(np.isfinite(x)) for x in (state.potential_energy, state.z_grad)):
                     return Chain(state)
         raise ModelError(
@@ -294,7 +297,7 @@ class Engine:
         left = self.tune - chain.done
         count = min(count, BLOCK, left) if left > 0 else min(count, BLOCK)
         with jax.enable_x64(True):
-            state, buffers = self._run["advance"](chain.state, np.int64(count), arguments)
+            state, buffers = self.run["advance"](chain.state, np.int64(count), arguments)
         records = Records.cut(buffers, count)
         chain.state = state
         if left > 0:
@@ -307,12 +310,12 @@ class Engine:
     def begun(self, position: np.ndarray, key: int, arguments: Arguments) -> Chain:
         """Return a chain at a position of the sampler."""
         with jax.enable_x64(True):
-            return Chain(self._run["begin"](jax.random.PRNGKey(key), position, arguments))
+            return Chain(self.run["begin"](jax.random.PRNGKey(key), position, arguments))
 
     def hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Return the expected second derivative of the energy (all, all) at parameters."""
         with jax.enable_x64(True):
-            products = self._run["products"](self._probes, point, arguments)
+            products = self.run["products"](self._probes, point, arguments)
             return self.split.assembled(np.asarray(products))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:
@@ -323,7 +326,7 @@ class Engine:
                 piece = flat[start : start + CONSTRAIN_BLOCK]
                 short = CONSTRAIN_BLOCK - len(piece)
                 padded = np.concatenate([piece, np.repeat(piece[-1:], short, axis=0)])
-                named = self._run["constrain"](padded, arguments)
+                named = self.run["constrain"](padded, arguments)
                 pieces.append({k: np.asarray(v)[: len(piece)] for k, v in named.items()})
         return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]}
 
@@ -334,7 +337,7 @@ def engine_for(
     """Return an engine for the design of `data`, and whether it was there already."""
     before = _engine.cache_info().hits
     key = _Key(model, data, dict(priors), tune, fingerprint(_compiled_in(model, data)))
-    with _TRACING:
+    with TRACING:
         engine = _engine(key)
     return engine, _engine.cache_info().hits > before
 
