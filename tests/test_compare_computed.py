@@ -71,7 +71,7 @@ def with_terms(fit):
 
 @pytest.mark.parametrize("budget", [2**27, 4 * 8 * 1000 * 4, 1])
 def test_computed_terms_equal_stored_ones(fit, budget):
-    computed, stored = loo(fit, budget=budget), loo(with_terms(fit))
+    computed, stored = loo(fit, memory=budget), loo(with_terms(fit))
     np.testing.assert_allclose(computed["elpd"], stored["elpd"], rtol=1e-9)
     np.testing.assert_allclose(computed["pareto_k"], stored["pareto_k"], rtol=1e-6, atol=1e-9)
 

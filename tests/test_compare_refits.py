@@ -164,7 +164,7 @@ def test_attempts_are_as_many_as_the_data_have():
     data = fit["data"].to_dataset()
     assert found.attrs["n_units"] == int(data["attempts"].sum())
     assert int(found["success"].sum()) == int(data["successes"].sum())
-    assert loo(fit, "attempt", budget=1).identical(found)
+    assert loo(fit, "attempt", memory=1).identical(found)
     counts = pd.Series(1, pd.MultiIndex.from_arrays([found["agent"].values, found["task"].values]))
     assert (
         counts.groupby(level=[0, 1], sort=False).sum().tolist() == data["attempts"].values.tolist()

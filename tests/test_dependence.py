@@ -81,7 +81,7 @@ def test_without_families_no_measure_of_families(rng):
 def test_same_result_whatever_the_blocks(found):
     fit = found[0]
     once = mb.local_dependence(fit, replicates=20)
-    again = mb.local_dependence(fit, replicates=20, budget=8 * 6 * AGENTS * TASKS * 7)
+    again = mb.local_dependence(fit, replicates=20, memory=8 * 6 * AGENTS * TASKS * 7)
     pd.testing.assert_frame_equal(once.measures, again.measures)
     pd.testing.assert_frame_equal(once.families, again.families)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -142,21 +142,3 @@ def replicate(
     """
     eta = cell_logits(model, data, values)
     return eta.copy(data=rng.binomial(data["attempts"].values, expit(eta.values)))
-
-
-def blocks_of_draws(posterior: xr.Dataset, cells: int, budget: int) -> Iterator[xr.Dataset]:
-    """Cut a posterior (chain, draw, ...) into blocks of draws of all chains.
-
-    Parameters
-    ----------
-    posterior
-        Group of a fit.
-    cells
-        Number of cells that each draw will be evaluated at.
-    budget
-        Bytes that one float64 array of chains x draws x cells may take.
-    """
-    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    step = max(1, budget // max(1, 8 * chains * cells))
-    for start in range(0, draws, step):
-        yield posterior.isel(draw=slice(start, start + step))

@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 __all__ = ["calibrate", "check", "converged"]
 
 
-def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
+def check(
+    fit: xr.DataTree, replicates: int = 400, memory: int | str | None = None
+) -> pd.DataFrame:
     """Check whether the sampler has converged and the model reproduces the data.
 
     Parameters
     ----------
     fit : xr.DataTree
-    **options
-        Passed to `measurebayes.checks.predictive.predictive`: replicates, budget.
+    replicates : int
+        Posterior draws that data are replicated from.
+    memory : int or str, optional
+        What temporary arrays of draws by cells may take together, such as "2GiB" or "500MB"; 128
+        MiB by default. Changes no result.
 
     Returns
     -------
@@ -34,8 +39,9 @@ def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
     Raises
     ------
     InputError
-        `fit` is no fit, or its model is not here.
+        `fit` is no fit, its model is not here, or an argument is none.
     """
+    from measurebayes.backends.blocks import in_bytes
     from measurebayes.checks.convergence import convergence
     from measurebayes.checks.new_tasks import new_tasks
     from measurebayes.checks.predictive import predictive
@@ -45,9 +51,9 @@ def check(fit: xr.DataTree, **options: Any) -> pd.DataFrame:
     from measurebayes.inference.results import model_of
 
     model_of(fit)  # says in words when `fit` is no fit
-    if "replicates" in options:
-        check_replicates(options["replicates"])
-    rows = [*convergence(fit), *predictive(fit, **options), *new_tasks(fit)]
+    check_replicates(replicates)
+    budget = in_bytes(memory)
+    rows = [*convergence(fit), *predictive(fit, replicates, budget), *new_tasks(fit, budget)]
     return table([*rows, *uninformative_rows(fit)])
 
 

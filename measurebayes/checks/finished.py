@@ -82,13 +82,17 @@ class Finished:
         return hashlib.sha256(f"{self.study} {self._digest_of(task)}".encode()).hexdigest()
 
     def _digest_of(self, task: Any) -> str:
-        """Digest of a task; what its fields share with other tasks' is read once."""
-        if not isinstance(task, tuple):
+        """Digest of a task; what its fields share with other tasks' is read once.
+
+        A budget of memory changes no result.
+        """
+        if not hasattr(task, "_fields"):
             return _digest(task)
-        for field in task:
+        counting = [x for name, x in zip(task._fields, task, strict=True) if name != "budget"]
+        for field in counting:
             if id(field) not in self._data:
                 self._data[id(field)] = _digest(field)
-        return " ".join(self._data[id(field)] for field in task)
+        return " ".join(self._data[id(field)] for field in counting)
 
 
 def _digest(value: Any) -> str:

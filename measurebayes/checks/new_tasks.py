@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import USUAL
 from measurebayes.backends.evaluate import EvaluateProgram
 from measurebayes.backends.simulate import DRAW
 from measurebayes.checks.discrepancy import group_sums
 from measurebayes.checks.predictive import P_LIMIT, chance, p_value, time_bands
-from measurebayes.checks.replicates import BUDGET, REPLICATES, chosen_draws
+from measurebayes.checks.replicates import REPLICATES, chosen_draws
 from measurebayes.checks.rows import Check, not_judged
 from measurebayes.program.labelled import Labelled, labelled
 
@@ -48,7 +49,7 @@ class NewTasks(EvaluateProgram):
         return Labelled(DRAW[family](self.rng, own, *parameters), (*self.batch, *dims), name)
 
 
-def band_rates(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> xr.Dataset:
+def band_rates(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = USUAL) -> xr.Dataset:
     """Success rates by band of human minutes, observed and of new tasks of the same lengths.
 
     Parameters
@@ -93,7 +94,7 @@ def band_rates(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUD
     )
 
 
-def new_tasks(fit: xr.DataTree, budget: int = BUDGET) -> list[Check]:
+def new_tasks(fit: xr.DataTree, budget: int = USUAL) -> list[Check]:
     """Row of the check, for fits with effects of tasks around their length; none for others.
 
     Parameters

@@ -23,6 +23,7 @@ References
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import USUAL
 from measurebayes.checks.bands import Bands, with_equal_tasks
 from measurebayes.checks.dependence.design import Design
 from measurebayes.checks.discrepancy import (
@@ -35,7 +36,7 @@ from measurebayes.checks.discrepancy import (
     group_sums,
     mixed_share,
 )
-from measurebayes.checks.replicates import BUDGET, REPLICATES, posterior_replicates
+from measurebayes.checks.replicates import REPLICATES, posterior_replicates
 from measurebayes.checks.rows import Check, not_judged
 
 P_LIMIT = 0.005
@@ -64,7 +65,7 @@ def time_bands(minutes: np.ndarray, bands: int = BANDS) -> Bands:
 
 
 def posterior_predictive(
-    fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET
+    fit: xr.DataTree, replicates: int = REPLICATES, budget: int = USUAL
 ) -> xr.Dataset:
     """Replicate the data from the posterior and summarise replicates and data alike.
 
@@ -128,7 +129,7 @@ def posterior_predictive(
     return result
 
 
-def predictive(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> list[Check]:
+def predictive(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = USUAL) -> list[Check]:
     """Rows of the posterior predictive checks of a fit.
 
     Parameters

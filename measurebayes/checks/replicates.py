@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import USUAL
 from measurebayes.errors import InputError, shown
 
-BUDGET = 128 * 2**20  # bytes
+LIVE = 8  # arrays of draws by cells at once, at most
 REPLICATES = 400  # of a check, unless told otherwise
 _STREAM = 20_250  # keeps these random numbers apart from others made from the same seed
 
@@ -32,7 +33,7 @@ def check_replicates(number: object, name: str = "replicates") -> None:
 
 
 def posterior_replicates(
-    fit: xr.DataTree, replicates: int, budget: int = BUDGET
+    fit: xr.DataTree, replicates: int, budget: int = USUAL
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Replicate the successes of a fit's data, from a draw of its posterior each.
 
@@ -43,7 +44,7 @@ def posterior_replicates(
         How many. Draws are taken at random, none twice before all were taken once. Which draws
         and which replicates follows from the fit's seed.
     budget : int
-        Bytes that arrays of draws by cells may take; changes no result.
+        Bytes that arrays of draws by cells may take together; changes no result.
 
     Yields
     ------
@@ -63,7 +64,7 @@ def posterior_replicates(
 
 
 def chosen_draws(
-    fit: xr.DataTree, replicates: int, budget: int = BUDGET
+    fit: xr.DataTree, replicates: int, budget: int = USUAL
 ) -> Iterator[tuple[dict[str, xr.DataArray], np.random.Generator]]:
     """Draws of a posterior at random, a block at a time, and the source of chance beside them.
 
@@ -87,7 +88,7 @@ def chosen_draws(
             for start in range(0, replicates, available)
         ]
     )
-    step = max(1, budget // (8 * 6 * cells))  # about six arrays live at once
+    step = max(1, budget // (8 * LIVE * cells))
     for start in range(0, replicates, step):
         at = chosen[start : start + step]
         values = posterior.isel(

@@ -20,7 +20,7 @@ from measurebayes.cli.options import (
     sampling_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv
-from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept, memory_option
 
 
 @click.command(cls=Command)
@@ -42,6 +42,7 @@ from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept
 )
 @jobs_option
 @checkpoint_option
+@memory_option
 @sampling_options
 @json_option
 @output_option(
@@ -55,6 +56,7 @@ def crossval(
     k: int | None,
     jobs: int,
     checkpoint: Path | None,
+    memory: str | None,
     priors: tuple[str, ...],
     unconnected: str,
     quiet: bool,
@@ -92,6 +94,7 @@ def crossval(
                 executor=pool,
                 progress=not quiet,
                 checkpoint=file,
+                memory=memory,
                 **settings,
             )
         if as_json:

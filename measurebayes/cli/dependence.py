@@ -20,6 +20,7 @@ from measurebayes.cli.options import (
 )
 from measurebayes.cli.output import print_json, print_table, printable, save_csv
 from measurebayes.cli.results import open_warned
+from measurebayes.cli.work import memory_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +35,10 @@ MOST_PAIRS = 30
 @click.command(cls=Command)
 @model_option
 @click.argument("fit")
+@memory_option
 @json_option
 @output_option("CSV file of all pairs of tasks to write as well.", required=False)
-def dependence(fit: str, as_json: bool, output: Path | None) -> None:
+def dependence(fit: str, memory: str | None, as_json: bool, output: Path | None) -> None:
     """Whether tasks go together more than FIT says, and which.
 
     What is measured on the data is measured on data replicated from the model too: Q3 of pairs of
@@ -48,7 +50,7 @@ def dependence(fit: str, as_json: bool, output: Path | None) -> None:
 
     if output is not None:
         check_output(output, [fit])
-    result = mb.local_dependence(open_warned(fit))
+    result = mb.local_dependence(open_warned(fit), memory=memory)
     if as_json:
         print_json(result.to_dict(LISTED * 10))
     else:
@@ -91,9 +93,12 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
     help="Differential functioning: tasks that are harder for these agents than for the others at "
     "equal ability.",
 )
+@memory_option
 @json_option
 @output_option("CSV file to write as well.", required=False)
-def misfit(fit: str, group: tuple[str, ...], as_json: bool, output: Path | None) -> None:
+def misfit(
+    fit: str, group: tuple[str, ...], memory: str | None, as_json: bool, output: Path | None
+) -> None:
     """Tasks and agents whose results FIT misses, by infit and outfit.
 
     Both are 1 where the model holds; p is the share of replicates with a larger value. Noisier than
@@ -110,10 +115,10 @@ def misfit(fit: str, group: tuple[str, ...], as_json: bool, output: Path | None)
         check_output(output, [fit])
     opened = open_warned(fit)
     if group:
-        table = mb.differential_functioning(opened, group)
+        table = mb.differential_functioning(opened, group, memory)
         _show_functioning(table, as_json)
     else:
-        tables = fitness_tables(opened, ("task", "agent"), REPLICATES)
+        tables = fitness_tables(opened, ("task", "agent"), REPLICATES, memory)
         _show_misfit(tables, as_json)
         named = [part.rename(columns={kind: "name"}) for kind, part in tables.items()]
         table = pd.concat(named, keys=list(tables), names=["kind"]).reset_index("kind")

@@ -20,7 +20,7 @@ from measurebayes.cli.options import (
     reader_options,
 )
 from measurebayes.cli.output import print_json, print_table, save_csv, say
-from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept
+from measurebayes.cli.work import checkpoint_option, executor, jobs_option, kept, memory_option
 from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @model_option
 @click.argument("fit")
+@memory_option
 @json_option
 @click.pass_context
-def check(ctx: click.Context, fit: str, as_json: bool) -> None:
+def check(ctx: click.Context, fit: str, memory: str | None, as_json: bool) -> None:
     """Whether FIT converged, and predicts its data.
 
     Exit status 1 when a check fails.
     """
     import measurebayes as mb
 
-    table = mb.check(mb.open(fit))
+    table = mb.check(mb.open(fit), memory=memory)
     if as_json:
         print_json(table)
     else:
@@ -66,6 +67,7 @@ def check(ctx: click.Context, fit: str, as_json: bool) -> None:
 )
 @jobs_option
 @checkpoint_option
+@memory_option
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @json_option
 @output_option("CSV file to write as well.", required=False)
@@ -75,6 +77,7 @@ def compare(
     refit: bool,
     jobs: int,
     checkpoint: Path | None,
+    memory: str | None,
     quiet: bool,
     as_json: bool,
     output: Path | None,
@@ -97,6 +100,7 @@ def compare(
                 executor=pool,
                 progress=not quiet,
                 checkpoint=file,
+                memory=memory,
             )
         if as_json:
             print_json(table)
@@ -112,6 +116,7 @@ def compare(
 @click.argument("fit")
 @reader_options
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@memory_option
 @json_option
 @output_option("CSV file to write as well.", required=False)
 def score(
@@ -119,6 +124,7 @@ def score(
     fit: str,
     reading: dict[str, Any],
     seed: int,
+    memory: str | None,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -132,7 +138,7 @@ def score(
     if output is not None:
         check_output(output, [data, fit])
     runs = load_data(data, reading)
-    table = score_table(mb.score(runs, open_warned(fit), seed=seed))
+    table = score_table(mb.score(runs, open_warned(fit), seed=seed, memory=memory))
     if as_json:
         print_json(table)
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from measurebayes.cli.output import say
+from measurebayes.errors import InputError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -24,6 +25,28 @@ checkpoint_option = click.option(
     default=None,
     metavar="FILE",
     help="File that keeps each result when it is done; the same command goes on from there.",
+)
+
+
+def _checked(_: click.Context, __: click.Parameter, memory: str | None) -> str | None:
+    if memory is not None:
+        from measurebayes.backends.blocks import in_bytes
+
+        try:
+            in_bytes(memory)
+        except InputError as error:
+            error.remedy = "--memory 2GiB"
+            raise
+    return memory
+
+
+memory_option = click.option(
+    "--memory",
+    default=None,
+    metavar="SIZE",
+    callback=_checked,
+    help="What temporary arrays may take, such as 2GiB or 500MB; by default 128MiB. Changes no "
+    "result.",
 )
 
 

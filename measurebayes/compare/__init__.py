@@ -44,7 +44,7 @@ def loo(fit: xr.DataTree, unit: str = "cell", **options: Any) -> xr.Dataset:
 def compare(
     fits: Mapping[str, xr.DataTree],
     unit: str = "cell",
-    budget: int | None = None,
+    memory: int | str | None = None,
     refit: bool = False,
     executor: Executor | None = None,
     progress: bool = True,
@@ -60,8 +60,9 @@ def compare(
         What is left out: one agent's attempts at one task, one of these attempts, or all of one
         task, family or agent. For whole tasks, families and agents their own parameters are
         integrated out.
-    budget : int, optional
-        Bytes that an array of draws by cells may take; changes no result.
+    memory : int or str, optional
+        What temporary arrays of draws by cells may take together, such as "2GiB" or "500MB"; 128
+        MiB by default. Changes no result. Processes of an executor take as much each.
     refit : bool
         Whether to fit again, with the settings of each fit, without every unit whose Pareto k is
         over 0.7, for its exact term: a fit a unit and model.
@@ -89,8 +90,8 @@ def compare(
     ------
     InputError
         Without fits, for fits to different data, an unknown unit, one with parameters that can't
-        be integrated out, or one that the data have only one of; or for a checkpoint that is no
-        file of terms, which then stays as it is.
+        be integrated out, or one that the data have only one of; for a memory that is no size; or
+        for a checkpoint that is no file of terms, which then stays as it is.
 
     Warns
     -----
@@ -104,26 +105,27 @@ def compare(
     Vehtari, Gelman, Gabry (2017), doi:10.1007/s11222-016-9696-4; Vehtari et al. (2024), JMLR
     25(72); Yao et al. (2018), doi:10.1214/17-BA1091.
     """
+    from measurebayes.backends.blocks import in_bytes
     from measurebayes.checks.finished import check_results
     from measurebayes.checks.studies import share_bar
     from measurebayes.compare import psis
     from measurebayes.compare.inputs import check_units
 
     psis.check_unit(unit)
+    in_bytes(memory)
     fits = same_data(fits)
     check_units(next(iter(fits.values()))["data"].to_dataset(), unit, "compare")
     if refit and checkpoint is not None:
         check_results(checkpoint)  # integrals and refits take minutes to hours
-    options = {} if budget is None else {"budget": budget}
     results = {}
     for name, fit in fits.items():
         whole = progress and unit not in ("cell", "attempt")
         with share_bar(f"{name}: integrals by {unit}", whole) as done:
-            results[name] = psis.loo(fit, unit, done=done, **options)
+            results[name] = psis.loo(fit, unit, memory, done)
     if refit:
         from measurebayes.compare.refits import refitted
 
-        results = refitted(fits, results, executor, progress, checkpoint)
+        results = refitted(fits, results, executor, progress, checkpoint, memory)
     table = tabulate(results, unit)
     if refit:
         table["refitted"] = [results[name].attrs["refitted"] for name in table.index]

@@ -13,14 +13,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.backends.blocks import USUAL, in_bytes
+from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.compare.inputs import check_folds, check_runs, check_units, named_models
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.own import OWN_AXES
-from measurebayes.compare.psis import BUDGET, draws_of, log_mean, standard_error
+from measurebayes.compare.psis import draws_of, log_mean, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import ModelFile, get_model
 
 FOLDS, SPLITS = 10, 3  # by default
+LIVE = 6  # arrays of draws by a block of cells at once
 _STREAM = 6_180  # keeps these random numbers apart from others made from the same seed
 
 
@@ -34,6 +37,7 @@ class _Fold(NamedTuple):
     seed: int
     settings: dict[str, Any]
     unit: str | None = None
+    budget: int = USUAL
 
 
 def crossval(
@@ -45,6 +49,7 @@ def crossval(
     executor: Executor | None = None,
     progress: bool = True,
     checkpoint: str | Path | None = None,
+    memory: int | str | None = None,
     **settings: Any,
 ) -> pd.DataFrame:
     """Compare models by fitting each without a part of the data and predicting that part.
@@ -76,6 +81,9 @@ def crossval(
     checkpoint
         File to which what each fit predicted is added when it is done, and from which that of the
         same fits is taken.
+    memory
+        What temporary arrays of draws by cells may take together, such as "2GiB" or "500MB"; 128
+        MiB by default, in each process. Changes no result.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -95,7 +103,7 @@ def crossval(
     ------
     InputError
         There are fewer than two units, models or data are none, a model has a parameter that
-        can't be integrated out, or the checkpoint is no file of results.
+        can't be integrated out, the checkpoint is no file of results, or `memory` no size.
     ExecutorError
         Processes of the executor were killed. Results that were done are kept.
 
@@ -112,7 +120,7 @@ def crossval(
             remedy='folds="family"',
         )
     check_folds(k, folds, seed)
-    files = named_models(models)
+    files, budget = named_models(models), in_bytes(memory)
     check_runs(runs, "crossval")
     check_units(runs, "cell" if folds == "half-attempts" else folds, "crossval")
     if "attempt" in folds:
@@ -120,7 +128,7 @@ def crossval(
 
         k = k or (SPLITS if folds == "half-attempts" else FOLDS)
         return crossval_attempts(
-            files, runs, folds, k, seed, executor, progress, checkpoint, **settings
+            files, runs, folds, k, seed, executor, progress, checkpoint, budget, **settings
         )
     if folds == "cell":
         group, unit = np.arange(runs.sizes["cell"]), None
@@ -128,7 +136,17 @@ def crossval(
         at = runs["agent_index" if folds == "agent" else "task_index"].values
         group, unit = runs["family_index"].values[at] if folds == "family" else at, folds
     found = held_out_density(
-        files, runs, group, k or FOLDS, seed, executor, progress, unit, checkpoint, **settings
+        files,
+        runs,
+        group,
+        k or FOLDS,
+        seed,
+        executor,
+        progress,
+        unit,
+        checkpoint,
+        budget,
+        **settings,
     )
     if folds == "cell":
         names = [runs[name].values[runs[f"{name}_index"].values] for name in ("agent", "task")]
@@ -196,6 +214,7 @@ def held_out_density(
     progress: bool = True,
     unit: str | None = None,
     checkpoint: str | Path | None = None,
+    budget: int = USUAL,
     **settings: Any,
 ) -> xr.Dataset:
     """Log predictive density of each group of cells, from fits to the groups of other folds.
@@ -224,6 +243,8 @@ def held_out_density(
         out at each draw.
     checkpoint : str or Path, optional
         As for `crossval`.
+    budget : int
+        Bytes that temporary arrays of draws by cells may take together.
     **settings
         Passed to `measurebayes.fit`.
 
@@ -253,7 +274,16 @@ def held_out_density(
     rng = np.random.default_rng([seed, _STREAM])
     fold_of = rng.permutation(len(names)) % folds
     tasks = [
-        _Fold(model.reference, runs, fold_of[index] == fold, index, seed + fold, settings, unit)
+        _Fold(
+            model.reference,
+            runs,
+            fold_of[index] == fold,
+            index,
+            seed + fold,
+            settings,
+            unit,
+            budget,
+        )
         for model in models.values()
         for fold in range(folds)
     ]
@@ -301,7 +331,6 @@ def _predict(fold: _Fold) -> tuple[np.ndarray, bool, float]:
         Log predictive density (group,), NaN for others; whether the fit has converged; and the
         error of its integrals.
     """
-    from measurebayes.backends.evaluate import log_likelihood
     from measurebayes.checks import converged
 
     model = get_model(fold.model)
@@ -311,12 +340,22 @@ def _predict(fold: _Fold) -> tuple[np.ndarray, bool, float]:
     group = fold.group[fold.held_out]
     if fold.unit is not None:
         model = with_numbers(model, fold.settings)
-        whole = unit_log_likelihood(model, fold.runs, posterior, fold.unit, BUDGET, fold.held_out)
+        whole = unit_log_likelihood(
+            model, fold.runs, posterior, fold.unit, fold.budget, fold.held_out
+        )
         density[np.unique(group)] = log_mean(whole.log_likelihood)
         return density, converged(found), whole.error
     left = fold.runs.isel(cell=fold.held_out)
     values = {str(name): posterior[name] for name in posterior.data_vars}
-    terms = log_likelihood(model, left, values).values.reshape(-1, left.sizes["cell"])
-    for one in np.unique(group):
-        density[one] = log_mean(terms[:, group == one].sum(axis=1))
+    draws = posterior.sizes["chain"] * posterior.sizes["draw"]
+    step = max(1, fold.budget // (8 * LIVE * draws))
+    order = np.argsort(group, kind="stable")
+    total: dict[int, np.ndarray] = {}  # of the group that the last block ended in
+    for start in range(0, len(order), step):
+        at = order[start : start + step]
+        terms = log_likelihood(model, left.isel(cell=at), values).values.reshape(draws, -1)
+        here, first = np.unique(group[at], return_index=True)
+        for one, add in zip(here, np.add.reduceat(terms, first, axis=1).T, strict=True):
+            total = {one: total.get(one, 0.0) + add}
+            density[one] = log_mean(total[one])
     return density, converged(found), 0.0

@@ -13,7 +13,7 @@ import xarray as xr
 
 from measurebayes.backends.evaluate import binomial_density, cell_logits
 from measurebayes.compare.attempts import half, parts, with_counts
-from measurebayes.compare.crossval import fitted, tabulated, warn_unsettled
+from measurebayes.compare.crossval import LIVE, fitted, tabulated, warn_unsettled
 from measurebayes.compare.inputs import check_halves
 from measurebayes.compare.psis import draws_of, log_mean
 from measurebayes.errors import InputError
@@ -29,6 +29,7 @@ class _Split(NamedTuple):
     successes: np.ndarray
     seed: int
     settings: dict[str, Any]
+    budget: int
 
 
 def crossval_attempts(
@@ -40,6 +41,7 @@ def crossval_attempts(
     executor: Executor | None,
     progress: bool,
     checkpoint: str | Path | None,
+    budget: int,
     **settings: Any,
 ) -> pd.DataFrame:
     """Compare models by held-out attempts; see `measurebayes.compare.crossval.crossval`.
@@ -54,6 +56,8 @@ def crossval_attempts(
         ``"attempt"`` or ``"half-attempts"``.
     k, seed, executor, progress, checkpoint, **settings
         See there.
+    budget
+        Bytes that temporary arrays of draws by cells may take together.
     """
     from measurebayes.checks.finished import Finished
     from measurebayes.checks.studies import run_tasks
@@ -62,7 +66,7 @@ def crossval_attempts(
         check_halves(runs)
     held = _held_out(runs, folds, k, seed)
     tasks = [
-        _Split(model.reference, runs, attempts, successes, seed + i, settings)
+        _Split(model.reference, runs, attempts, successes, seed + i, settings, budget)
         for model in models.values()
         for i, (attempts, successes) in enumerate(held)
     ]
@@ -122,13 +126,26 @@ def _predict(split: _Split) -> tuple[np.ndarray, np.ndarray, bool]:
     found = fitted(model, kept, split.seed, split.settings)
     posterior = draws_of(found, model)
     left = with_counts(runs, split.attempts, split.successes)
-    values = {str(name): posterior[name] for name in posterior.data_vars}
-    eta = cell_logits(model, left, values).transpose("chain", "draw", "cell").values
-    eta = eta.reshape(-1, left.sizes["cell"])
-    success, failure = (log_mean(-np.logaddexp(0.0, sign * eta).T) for sign in (-1.0, 1.0))
-    solved = left["successes"].values
     singly, together = np.zeros((2, runs.sizes["cell"]))
     at = split.attempts > 0
-    singly[at] = solved * success + (left["attempts"].values - solved) * failure
-    together[at] = log_mean(binomial_density(eta, left).T)
+    singly[at], together[at] = _densities(model, left, posterior, split.budget)
     return singly, together, converged(found)
+
+
+def _densities(
+    model: ModelFile, left: xr.Dataset, posterior: xr.Dataset, budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log density of the attempts of every cell (cell,): singly, and together."""
+    values = {str(name): posterior[name] for name in posterior.data_vars}
+    draws = posterior.sizes["chain"] * posterior.sizes["draw"]
+    step, found = max(1, budget // (8 * LIVE * draws)), []
+    for start in range(0, left.sizes["cell"], step):
+        some = left.isel(cell=slice(start, start + step))
+        eta = cell_logits(model, some, values).transpose("chain", "draw", "cell").values
+        eta = eta.reshape(draws, -1)
+        success, failure = (log_mean(-np.logaddexp(0.0, sign * eta).T) for sign in (-1.0, 1.0))
+        solved, tried = some["successes"].values, some["attempts"].values
+        singly = solved * success + (tried - solved) * failure
+        found.append(np.stack([singly, log_mean(binomial_density(eta, some).T)]))
+    singly, together = np.concatenate(found, axis=1) if found else np.zeros((2, 0))
+    return singly, together

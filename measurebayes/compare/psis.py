@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import in_bytes
 from measurebayes.compare.attempts import outcome_blocks, outcomes
 from measurebayes.compare.inputs import check_number_of_attempts
 from measurebayes.errors import InputError
 from measurebayes.inference.results import check_fit
 
 K_LIMIT = 0.7
-BUDGET = 128 * 2**20  # bytes
 FEWEST_DRAWS = 25  # a fifth of them make the tail, which takes five
 UNITS = ("cell", "attempt", "task", "family", "agent")
 # Ratios that differ by less than this (in logs) need no smoothing, and ties among them would leave
@@ -50,7 +50,7 @@ def check_unit(unit: str) -> None:
 def loo(
     fit: xr.DataTree,
     unit: str = "cell",
-    budget: int = BUDGET,
+    memory: int | str | None = None,
     done: Callable[[float], None] | None = None,
 ) -> xr.Dataset:
     """Leave-one-out predictive density of a fit, by cell, attempt, task, family or agent.
@@ -71,8 +71,9 @@ def loo(
         is computed from ``posterior`` and ``data``, some cells at a time.
     unit : {"cell", "attempt", "task", "family", "agent"}
         What is left out.
-    budget : int
-        Bytes that an array of draws by cells (by nodes of an integral) may take; changes no result.
+    memory : int or str, optional
+        What temporary arrays of draws by cells (by nodes of an integral) may take together, such as
+        "2GiB"; 128 MiB by default. Changes no result.
     done : callable, optional
         Is told, now and then, the share of the integrals that was done since.
 
@@ -91,10 +92,11 @@ def loo(
     InputError
         For no fit, an unknown unit, more attempts than can be taken one by one, a unit with
         parameters that can't be integrated out, too few draws, or a log-likelihood that is not
-        finite.
+        finite; or for a memory that is no size.
     """
     from arviz_stats.base import array_stats
 
+    budget = in_bytes(memory)
     check_unit(unit)
     check_fit(fit)
     if unit == "attempt":
@@ -197,7 +199,7 @@ def log_likelihood_blocks(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]
     """Pointwise log-likelihood, shape (cell, draw), some cells at a time in their order."""
     posterior, data = fit["posterior"].to_dataset(), fit["data"].to_dataset()
     draws = posterior.sizes["chain"] * posterior.sizes["draw"]
-    step = max(1, budget // (8 * 4 * draws))  # about four arrays live at once
+    step = max(1, budget // (8 * 6 * draws))  # about six arrays live at once
     stored = fit["log_likelihood"]["successes"] if "log_likelihood" in fit.children else None
     model = None if stored is not None else _model(fit)
     if model is not None:

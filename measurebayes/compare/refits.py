@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import in_bytes
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.compare.attempts import outcomes, with_counts
 from measurebayes.compare.crossval import fitted, with_numbers
 from measurebayes.compare.integrated import unit_log_likelihood
 from measurebayes.compare.places import positions_by_axis
-from measurebayes.compare.psis import BUDGET, bad_k, draws_of, log_mean, standard_error
+from measurebayes.compare.psis import bad_k, draws_of, log_mean, standard_error
 from measurebayes.errors import InputError
 from measurebayes.program.registry import get_model
 
@@ -31,6 +32,7 @@ class _Refit(NamedTuple):
     label: tuple[str, ...]
     position: int  # of the kind of attempt, the cell, or the label on the unit's axis
     settings: dict[str, Any]
+    budget: int
     code: str  # of the model: results in a checkpoint are of this one
 
 
@@ -40,6 +42,7 @@ def refitted(
     executor: Executor | None = None,
     progress: bool = True,
     checkpoint: str | Path | None = None,
+    memory: int | str | None = None,
 ) -> dict[str, xr.Dataset]:
     """Replace the terms of units with Pareto k over 0.7 by those of fits without these units.
 
@@ -56,6 +59,8 @@ def refitted(
     checkpoint
         File to which each term is added when it is done, and from which those that are there are
         taken.
+    memory
+        As for `compare`; of each fit.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def refitted(
     terms = Finished("refits", checkpoint)
     tasks, owners = [], []
     for name, fit in fits.items():
-        for task, places in _tasks(fit, results[name]):
+        for task, places in _tasks(fit, results[name], in_bytes(memory)):
             tasks.append(task)
             owners.append((name, places))
     done = run_tasks(_predict, tasks, executor, "Fitting without units", progress, terms)
@@ -100,7 +105,7 @@ def refitted(
     return found
 
 
-def _tasks(fit: xr.DataTree, result: xr.Dataset) -> list[tuple[_Refit, np.ndarray]]:
+def _tasks(fit: xr.DataTree, result: xr.Dataset, budget: int) -> list[tuple[_Refit, np.ndarray]]:
     """List the fits that a result needs, each with the places of its units."""
     from measurebayes.inference.results import model_of
 
@@ -133,7 +138,9 @@ def _tasks(fit: xr.DataTree, result: xr.Dataset) -> list[tuple[_Refit, np.ndarra
     for position in np.unique(kind[bad]):
         places = np.flatnonzero(kind == position)
         label = tuple(str(result[name].values[places[0]]) for name in names)
-        task = _Refit(model.reference, runs, unit, label, int(position), settings, model.sha256)
+        task = _Refit(
+            model.reference, runs, unit, label, int(position), settings, budget, model.sha256
+        )
         found.append((task, places))
     return found
 
@@ -154,7 +161,7 @@ def _predict(task: _Refit) -> tuple[float, bool]:
     else:
         left = positions_by_axis(task.runs)[task.unit] == task.position
         terms = unit_log_likelihood(
-            model, task.runs, posterior, task.unit, BUDGET, left
+            model, task.runs, posterior, task.unit, task.budget, left
         ).log_likelihood
     return float(log_mean(terms)[0]), converged(fit)
 

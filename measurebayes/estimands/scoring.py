@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.backends.blocks import in_bytes
 from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.data import validate
 from measurebayes.errors import InputError, did_you_mean
@@ -21,10 +22,17 @@ from measurebayes.program.registry import ModelFile
 COARSE, FINE = 61, 121  # points of the two grids
 REACH = 8.0  # population standard deviations that the coarse grid covers on each side
 LOST = 1e-9  # relative density beyond which the fine grid ends
-BLOCK_BYTES = 64 * 2**20
+USUAL = 256 * 2**20  # bytes
+LIVE = 4  # arrays of draws by cells by points at once
 
 
-def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) -> xr.Dataset:
+def score(
+    runs: xr.Dataset,
+    fit: xr.DataTree,
+    draws: int = 1000,
+    seed: int = 0,
+    memory: int | str | None = None,
+) -> xr.Dataset:
     """Return the posterior of the abilities of agents that were not part of a fit.
 
     Parameters
@@ -37,6 +45,9 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
         Number of posterior draws to use, spread evenly over those of each chain.
     seed
         Makes the draws reproducible.
+    memory
+        What temporary arrays of draws by cells by points of a grid may take together, such as
+        "2GiB" or "500MB"; 256 MiB by default. Changes no result.
 
     Returns
     -------
@@ -49,6 +60,7 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     InputError
         `fit` is no fit, a task is not in it, or the model has other parameters of agents.
     """
+    budget = in_bytes(memory, USUAL)
     check_fit(fit)
     validate(runs)
     runs = _attempted(runs)
@@ -65,7 +77,7 @@ def score(runs: xr.Dataset, fit: xr.DataTree, draws: int = 1000, seed: int = 0) 
     ability = np.empty((posterior.sizes["chain"], posterior.sizes["draw"], runs.sizes["agent"]))
     for number in range(runs.sizes["agent"]):
         own = _one_agent(runs, number)
-        ability[..., number] = _draw(model, own, tasks, spread, rng)
+        ability[..., number] = _draw(model, own, tasks, spread, rng, budget)
     coords = {n: posterior[n].values for n in ("chain", "draw")} | {"agent": runs["agent"].values}
     return xr.Dataset(
         {"ability": (("chain", "draw", "agent"), ability)},
@@ -158,27 +170,33 @@ def _draw(
     tasks: xr.Dataset,
     spread: xr.DataArray,
     rng: np.random.Generator,
+    budget: int,
 ) -> np.ndarray:
     """Draw one ability for each (chain, draw)."""
     widest = REACH * float(spread.max())
     every = max(1, tasks.sizes["draw"] // 25)
     coarse = np.linspace(-widest, widest, COARSE)
     rough = _log_posterior(
-        model, own, tasks.isel(draw=slice(None, None, every)), spread[:, ::every], coarse
+        model, own, tasks.isel(draw=slice(None, None, every)), spread[:, ::every], coarse, budget
     )
     likely = np.exp(rough - rough.max(-1, keepdims=True)).max((0, 1)) > LOST
     step = coarse[1] - coarse[0]
     fine = np.linspace(coarse[likely].min() - step, coarse[likely].max() + step, FINE)
-    return _inverse(fine, _log_posterior(model, own, tasks, spread, fine), rng)
+    return _inverse(fine, _log_posterior(model, own, tasks, spread, fine, budget), rng)
 
 
 def _log_posterior(
-    model: ModelFile, own: xr.Dataset, tasks: xr.Dataset, spread: xr.DataArray, grid: np.ndarray
+    model: ModelFile,
+    own: xr.Dataset,
+    tasks: xr.Dataset,
+    spread: xr.DataArray,
+    grid: np.ndarray,
+    budget: int,
 ) -> np.ndarray:
     """Return the log density, up to a constant, of each draw at the grid (chain, draw, grid)."""
     ability = xr.DataArray(grid[:, None], dims=("grid", "agent"))
     chains, cells = tasks.sizes["chain"], own.sizes["cell"]
-    step = max(1, BLOCK_BYTES // (8 * chains * cells * len(grid)))
+    step = max(1, budget // (8 * LIVE * chains * cells * len(grid)))
     pieces = []
     for start in range(0, tasks.sizes["draw"], step):
         block = tasks.isel(draw=slice(start, start + step))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from measurebayes.backends.evaluate import blocks_of_draws, log_likelihood
+from measurebayes.backends.blocks import blocks_of_draws
+from measurebayes.backends.evaluate import log_likelihood
 from measurebayes.backends.simulate import variables
 from measurebayes.data.provenance import fingerprint, seal, seal_holds
 from measurebayes.data.store import as_made, replaced

@@ -310,7 +310,8 @@ def predictive_table(fit: xr.DataTree, by: str | None = None, seed: int = 1) -> 
 
 def _replicates(fit: xr.DataTree, data: xr.Dataset, seed: int) -> Iterator[np.ndarray]:
     """Yield replicated successes (draw, cell) in blocks of bounded size."""
-    from measurebayes.backends.evaluate import blocks_of_draws, replicate
+    from measurebayes.backends.blocks import blocks_of_draws
+    from measurebayes.backends.evaluate import replicate
     from measurebayes.inference.results import model_of
 
     rng = np.random.default_rng(seed)

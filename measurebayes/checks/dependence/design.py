@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
+from measurebayes.backends.blocks import USUAL
 from measurebayes.checks.discrepancy import above
-from measurebayes.checks.replicates import BUDGET, posterior_replicates
+from measurebayes.checks.replicates import posterior_replicates
 from measurebayes.data.summary import check_attempts
 from measurebayes.errors import InputError
 
@@ -113,7 +114,7 @@ def data_of(source: Any) -> xr.Dataset:
     )
 
 
-def replay(fit: xr.DataTree, replicates: int, parts: Sequence[Part], budget: int = BUDGET) -> None:
+def replay(fit: xr.DataTree, replicates: int, parts: Sequence[Part], budget: int = USUAL) -> None:
     """Draw replicated data once and show them to every part.
 
     Parameters

@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit, ndtr
 
+from measurebayes.backends.blocks import blocks_of_draws, in_bytes
 from measurebayes.checks.dependence.design import Design, data_of
 from measurebayes.checks.discrepancy import above, freeman_tukey, group_sums
 from measurebayes.errors import InputError, listed
@@ -26,11 +27,14 @@ PRIOR_SD = 1.0  # logits, of a task's difference between groups and of its shift
 DRAWS = 200
 STEPS = 12  # Newton steps, which converge from 0 in half as many
 SMALL, LARGE = 0.43, 0.64  # logits: 1 and 1.5 on the delta scale of 2.35 a logit
+_LIVE = 6  # arrays of a block of draws by cells at once
 _LARGEST = 30.0  # logits: at the edge the chance of a cell would round to 0 or 1
 
 
 def differential_functioning(
-    source: xr.DataTree | xr.Dataset, groups: Mapping[str, Sequence[str]] | Sequence[str]
+    source: xr.DataTree | xr.Dataset,
+    groups: Mapping[str, Sequence[str]] | Sequence[str],
+    memory: int | str | None = None,
 ) -> pd.DataFrame:
     """Find tasks that are harder for one group of agents than for another at equal ability.
 
@@ -48,6 +52,9 @@ def differential_functioning(
     groups
         Two labels with the names of their agents each; or the names of the first group, all other
         agents being the second. Agents in neither group are left out.
+    memory
+        What temporary arrays of draws by cells may take together, such as "2GiB" or "500MB"; 128
+        MiB by default. Changes no result.
 
     Returns
     -------
@@ -64,8 +71,9 @@ def differential_functioning(
     ------
     InputError
         Groups are not two, share agents, or name agents that are not in the data; no task was
-        tried by both.
+        tried by both; or `memory` is no size.
     """
+    budget = in_bytes(memory)
     fit = source if isinstance(source, xr.DataTree) else None
     runs = data_of(source)
     names, side = _sides(runs, groups)
@@ -80,12 +88,12 @@ def differential_functioning(
             expected="tasks that agents of either group tried",
             remedy="put agents that share tasks into different groups",
         )
-    log_odds = _log_odds(runs) if fit is None else _draws_of(fit)
+    log_odds = _log_odds(runs) if fit is None else _draws_of(fit, budget)
     shifts = [_shifts(cell, block[cells]) for block in log_odds]
     table = _table(runs, cell, names, shifts)[both]
     table = table.sort_values("_sure", ascending=False, kind="stable", ignore_index=True)
     result = table.drop(columns="_sure")
-    result.attrs["p"] = float("nan") if fit is None else _together(fit, cell, cells)
+    result.attrs["p"] = float("nan") if fit is None else _together(fit, cell, cells, budget)
     return result
 
 
@@ -157,22 +165,20 @@ def _log_odds(runs: xr.Dataset) -> list[np.ndarray]:
     return [np.clip(np.asarray(rasch_ml(runs).log_odds), -_LARGEST, _LARGEST)]
 
 
-def _draws_of(fit: xr.DataTree) -> list[np.ndarray]:
-    """Log odds of every cell at draws spread evenly over the chains."""
+def _draws_of(fit: xr.DataTree, budget: int) -> Iterator[np.ndarray]:
+    """Log odds of every cell at draws spread evenly over the chains, one draw after another."""
     from measurebayes.backends import evaluate
     from measurebayes.inference.results import model_of
 
     model, data, posterior = model_of(fit), fit["data"].to_dataset(), fit["posterior"].to_dataset()
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     kept = np.unique(np.linspace(0, draws - 1, max(1, min(draws, DRAWS // chains))).astype(int))
-    found = []
     few = posterior.isel(draw=kept)
-    for block in evaluate.blocks_of_draws(few, data.sizes["cell"], 32 * 2**20):
+    for block in blocks_of_draws(few, data.sizes["cell"], budget // _LIVE):
         values = {str(name): block[name] for name in block.data_vars}
         logits = evaluate.cell_logits(model, data, values).transpose("chain", "draw", "cell")
         flat = logits.values.reshape(-1, data.sizes["cell"])
-        found += list(np.clip(flat, -_LARGEST, _LARGEST))
-    return found
+        yield from np.clip(flat, -_LARGEST, _LARGEST)
 
 
 def _shifts(cell: _Cells, log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +237,7 @@ def _table(
     return table
 
 
-def _together(fit: xr.DataTree, cell: _Cells, cells: np.ndarray) -> float:
+def _together(fit: xr.DataTree, cell: _Cells, cells: np.ndarray, budget: int) -> float:
     """Posterior predictive p value of the successes of all groups and tasks."""
     from measurebayes.checks.replicates import posterior_replicates
 
@@ -239,7 +245,7 @@ def _together(fit: xr.DataTree, cell: _Cells, cells: np.ndarray) -> float:
     groups = 2 * cell.tasks
     tried, solved = (group_sums(x, cell.place, groups) for x in (cell.attempts, cell.successes))
     observed, replicated = [], []
-    for probability, again in posterior_replicates(fit, min(2 * DRAWS, draws)):
+    for probability, again in posterior_replicates(fit, min(2 * DRAWS, draws), budget):
         expected = group_sums(probability[:, cells] * cell.attempts, cell.place, groups)
         observed.append(freeman_tukey(solved, expected, tried))
         other = group_sums(again[:, cells], cell.place, groups)

@@ -6,16 +6,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.backends.blocks import in_bytes
 from measurebayes.checks.dependence.clusters import rates_of
 from measurebayes.checks.dependence.design import SUMMARY, Design, Part, replay, summary
 from measurebayes.checks.dependence.groups import DesignEffect, Unanimous
 from measurebayes.checks.dependence.residuals import Dimensions, TaskPairs
 from measurebayes.checks.dependence.result import LocalDependence
-from measurebayes.checks.replicates import BUDGET, REPLICATES, check_replicates
+from measurebayes.checks.replicates import REPLICATES, check_replicates
 
 
 def local_dependence(
-    fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET
+    fit: xr.DataTree, replicates: int = REPLICATES, memory: int | str | None = None
 ) -> LocalDependence:
     """Measure whether tasks go together more than a model says, by posterior prediction.
 
@@ -30,8 +31,9 @@ def local_dependence(
     replicates
         Posterior draws used, a replicate each; at most the number of draws there are. Which ones,
         and the replicates, follow from the fit's seed.
-    budget
-        Bytes that arrays of draws by cells may take; changes no result.
+    memory
+        What temporary arrays of draws by cells may take together, such as "2GiB" or "500MB"; 128
+        MiB by default. Changes no result. Arrays of tasks by tasks come on top.
 
     Returns
     -------
@@ -42,12 +44,13 @@ def local_dependence(
     ------
     InputError
         `fit` is no fit, its model is not here, there are no attempts, or `replicates` is no whole
-        number of 1 or more.
+        number of 1 or more, or `memory` no size.
     """
     from measurebayes.inference.results import model_of
 
     model_of(fit)  # says in words when `fit` is no fit
     check_replicates(replicates)
+    budget = in_bytes(memory)
     data = fit["data"].to_dataset()
     design, family_of = Design.of(data), data["family_index"].values
     pairs, dimensions = TaskPairs(design, family_of), Dimensions(design)

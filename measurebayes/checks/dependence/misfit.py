@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.backends.blocks import in_bytes
 from measurebayes.checks.dependence.design import Design, Part, replay
 from measurebayes.checks.discrepancy import above, group_sums
-from measurebayes.checks.replicates import BUDGET, REPLICATES, check_replicates
+from measurebayes.checks.replicates import REPLICATES, check_replicates
 
 FLAG = 0.01  # in either tail
 NOISY, REGULAR = "noisier than the model", "more regular than the model"
@@ -63,14 +64,16 @@ class Fitness:
         return pd.DataFrame(columns)
 
 
-def task_fit(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> pd.DataFrame:
+def task_fit(
+    fit: xr.DataTree, replicates: int = REPLICATES, memory: int | str | None = None
+) -> pd.DataFrame:
     """Infit and outfit of every task, and how probable such values are under the model.
 
     Parameters
     ----------
     fit
         Fit of any model.
-    replicates, budget
+    replicates, memory
         As for `local_dependence`.
 
     Returns
@@ -86,28 +89,31 @@ def task_fit(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGE
     ------
     InputError
         `fit` is no fit, its model is not here, there are no attempts, or `replicates` is no whole
-        number of 1 or more.
+        number of 1 or more, or `memory` no size.
     """
-    return fitness_tables(fit, ("task",), replicates, budget)["task"]
+    return fitness_tables(fit, ("task",), replicates, memory)["task"]
 
 
-def agent_fit(fit: xr.DataTree, replicates: int = REPLICATES, budget: int = BUDGET) -> pd.DataFrame:
+def agent_fit(
+    fit: xr.DataTree, replicates: int = REPLICATES, memory: int | str | None = None
+) -> pd.DataFrame:
     """Infit and outfit of every agent; as `task_fit`, with a column agent.
 
     A noisy agent solves what it should fail and fails what it should solve: it may know some tasks
     (contamination), be another kind of agent, or have a setting that broke part of its attempts.
     """
-    return fitness_tables(fit, ("agent",), replicates, budget)["agent"]
+    return fitness_tables(fit, ("agent",), replicates, memory)["agent"]
 
 
 def fitness_tables(
-    fit: xr.DataTree, kinds: tuple[str, ...], replicates: int, budget: int = BUDGET
+    fit: xr.DataTree, kinds: tuple[str, ...], replicates: int, memory: int | str | None = None
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of tasks and agents from one pass over replicates."""
     from measurebayes.inference.results import model_of
 
     model_of(fit)
     check_replicates(replicates)
+    budget = in_bytes(memory)
     data = fit["data"].to_dataset()
     design = Design.of(data)
     parts = {kind: Fitness(design, kind) for kind in kinds}
