@@ -25,12 +25,13 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-bench: setup ## measures this engine against the textbook programs; rewrites the table in README.md
+bench: setup ## measures against other programs, 20 minutes; rewrites README's table and docs/benchmarks.md
+	-test -d .venv-peers || { $(BIN)/python -m venv .venv-peers && .venv-peers/bin/pip install -q -r benchmarks/peers.txt; }
 	$(BIN)/python benchmarks/run.py
 
 docs: setup ## rewrites what the documents take from the code
 	$(BIN)/python scripts/documents.py
 
 clean:
-	rm -rf .venv demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,12 +1,10 @@
-"""Measures this engine against the textbook programs on the METR counts, in one run.
+"""Measures this package against other programs, in one run; builds the tables and pictures.
 
-``python benchmarks/run.py`` runs each program in a fresh process, in turn, several times with other
-seeds; it prints the table, writes benchmarks/results.json and puts the table into README.md.
-``--table`` only builds the table again from the JSON.
-
-The figure of merit is the smallest bulk effective sample size over all parameters (ability, both
-parameters of every task, hyperparameters) per second. Medians over the repetitions; a minimum over
-483 parameters is noisy, so that single runs differ by up to 1.5 times.
+``python benchmarks/run.py`` measures five parts (metr.py, peers.py, counting.py, loading.py,
+cold.py), each in fresh processes with several repetitions, on a machine that does nothing else. It
+writes benchmarks/results.json, the table of README.md, and tables and pictures of
+docs/benchmarks.md. ``--part`` chooses parts, ``--resume`` keeps what results.json has of them,
+``--table`` only builds tables and pictures again.
 """
 
 from __future__ import annotations
@@ -15,173 +13,170 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pages import put
+from pages import keep, put, stored
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 README = HERE.parent / "README.md"
-CHAINS, DRAWS = 4, 1000
-PROGRAMS = {
-    "measurebayes": "measurebayes, default settings",
-    "numpyro": "(a) textbook NumPyro, NUTS defaults",
-    "pymc": "(b) textbook PyMC, default sampler",
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+PACKAGES = ("measurebayes", "jax", "numpyro", "pymc", "nutpie", "arviz", "numpy", "pandas")
+
+
+class Job(NamedTuple):
+    """A piece of a part: the names of its results, and what measures them all at once."""
+
+    names: tuple[str, ...]
+    measure: Callable[[], list[Any]]
+
+
+def metr_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """The programs in turn, with other seeds in each repetition."""
+    import metr
+
+    for repeat in range(1, options.repeats + 1):
+        ours = tuple(f"{name} {repeat}" for name in metr.PROGRAMS if name.startswith("measure"))
+        yield Job(ours, lambda n=repeat: _with_one_cache(options.chains, n))
+        for name in metr.PROGRAMS:
+            if not name.startswith("measure"):
+                words = [name, str(options.chains), str(repeat)]
+                yield Job((f"{name} {repeat}",), lambda words=words: [_child("metr", words)])
+
+
+def _with_one_cache(chains: int, seed: int) -> list[Any]:
+    """Fit in two processes, the first of which finds the compile cache empty."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = ("measurebayes", "measurebayes_again")
+        return [_child("metr", [name, str(chains), str(seed)], folder) for name in names]
+
+
+def _child(script: str, words: list[str], cache: str = "") -> Any:
+    """Run a script of this folder in a new process; its last line is JSON."""
+    command = [sys.executable, str(HERE / f"{script}.py"), *words]
+    environment = {**os.environ, "MEASUREBAYES_CACHE": cache}
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peers_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """Every data set by every model; all programs at once, since they are compared."""
+    import peers
+
+    for data in peers.DATA:
+        for model in peers.MODELS:
+            arguments = (data, model, options.repeats, options.peers_python)
+            yield Job((f"{data} {model}",), lambda a=arguments: [peers.measure(*a)])
+
+
+def counting_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """Each program at each of its sizes."""
+    import counting
+
+    counting.check()
+    for program, sizes in counting.SIZES.items():
+        for size in sizes:
+            arguments = (program, size, options.repeats)
+            name = f"{program} {' x '.join(str(n) for n in size)}"
+            yield Job((name,), lambda a=arguments: [counting.measure(*a)])
+
+
+def loading_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """Each format of file by both programs."""
+    import loading
+
+    for kind in loading.FORMATS:
+        names = tuple(f"{kind} {program}" for program in loading.PROGRAMS)
+        yield Job(names, lambda kind=kind: loading.measure(kind, options.repeats))
+
+
+def cold_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """Every command once in each repetition."""
+    import cold
+
+    for repeat in range(1, options.repeats + 1):
+        yield Job((f"run {repeat}",), lambda seed=repeat: [cold.measure(seed)])
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Job]]] = {
+    "metr": metr_jobs,
+    "peers": peers_jobs,
+    "counting": counting_jobs,
+    "loading": loading_jobs,
+    "cold": cold_jobs,
 }
 
 
-def measure(program: str, seed: int) -> dict[str, Any]:
-    """Run one program once in this process."""
-    import measurebayes as mb
-
-    runs = mb.load("metr-th1.1")
-    if program == "measurebayes":
-        fit = mb.fit("two_pl", runs, draws=DRAWS, chains=CHAINS, seed=seed, progress=False)
-        posterior = fit["posterior"].to_dataset()
-        steps = int(fit["sample_stats"]["n_steps"].sum())
-        sampling, compiling = fit.attrs["sampling_seconds"], fit.attrs["compile_seconds"]
-        divergent = int(fit["sample_stats"]["diverging"].sum())
-    else:
-        sys.path.insert(0, str(HERE))
-        import textbook
-
-        draw = getattr(textbook, f"{program}_textbook")
-        posterior, steps, sampling, compiling = draw(runs, CHAINS, 1000, DRAWS, seed)
-        divergent = -1
-    return {
-        **convergence(posterior),
-        "gradients_per_draw": steps / (CHAINS * DRAWS),
-        "gradients": steps,
-        "sampling_seconds": sampling,
-        "compile_seconds": compiling,
-        "divergent": divergent,
-    }
-
-
-def convergence(posterior: Any) -> dict[str, Any]:
-    """Return smallest bulk ESS, its parameter, and largest R-hat; also without the free level."""
-    import arviz as az
-
-    ess, rhat = az.ess(posterior), az.rhat(posterior)
-    worst = min(ess.data_vars, key=lambda name: float(ess[name].min()))
-    level = posterior["ability"].mean(posterior["ability"].dims[2:])
-    centred = posterior[["ability", "difficulty"]] - level
-    identified = az.ess(centred)
-    least = {n: float(ess[n].min()) for n in ess.data_vars}
-    return {
-        "ess": least[worst],
-        "worst": str(worst),
-        "rhat": max(float(rhat[name].max()) for name in rhat.data_vars),
-        "ess_without_level": min(
-            [float(identified[n].min()) for n in identified.data_vars]
-            + [v for n, v in least.items() if n not in ("ability", "difficulty", "difficulty_mean")]
-        ),
-    }
-
-
-def run_all(repeats: int) -> dict[str, Any]:
-    """Run every program `repeats` times, each in a process of its own, in turn."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in PROGRAMS}
-    for repeat in range(repeats):
-        for name in PROGRAMS:
-            command = [sys.executable, __file__, "--one", name, "--seed", str(repeat + 1)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found[name].append(json.loads(done.stdout.splitlines()[-1]))
-            shown = {k: v for k, v in found[name][-1].items() if k != "worst"}
-            print(f"{name} {repeat + 1}: {shown}", file=sys.stderr, flush=True)
-    return {"machine": machine(), "chains": CHAINS, "draws": DRAWS, "runs": found}
+def measure(part: str, options: argparse.Namespace) -> None:
+    """Measure what results.json lacks of a part."""
+    if not options.resume:
+        found = stored(RESULTS)
+        found.pop(part, None)
+        RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    for job in PARTS[part](options):
+        if all(name in stored(RESULTS).get(part, {}) for name in job.names):
+            continue
+        started = time.perf_counter()
+        for name, value in zip(job.names, job.measure(), strict=True):
+            keep(RESULTS, part, name, value)
+        seconds = time.perf_counter() - started
+        print(f"{part}: {', '.join(job.names)} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+    keep(RESULTS, "machine", part, machine())
+    if part == "metr":
+        keep(RESULTS, "machine", "metr chains", options.chains)
 
 
 def machine() -> dict[str, Any]:
     """Return what the numbers depend on."""
-    packages = ("measurebayes", "numpyro", "jax", "pymc", "nutpie", "arviz")
     return {
         "cores": os.cpu_count(),
         "architecture": platform.machine(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
+        "versions": {name: version(name) for name in PACKAGES},
     }
 
 
-def rates(results: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the medians that the table shows, by program."""
-    table = {}
-    for name, runs in results["runs"].items():
-        columns = {
-            "per_second": [r["ess"] / r["sampling_seconds"] for r in runs],
-            "with_compilation": [
-                r["ess"] / (r["sampling_seconds"] + r["compile_seconds"]) for r in runs
-            ],
-            "without_level": [r["ess_without_level"] / r["sampling_seconds"] for r in runs],
-            "per_1000_gradients": [1000 * r["ess"] / r["gradients"] for r in runs],
-            "gradients_per_draw": [r["gradients_per_draw"] for r in runs],
-            "rhat": [r["rhat"] for r in runs],
-        }
-        table[name] = {key: statistics.median(values) for key, values in columns.items()}
-    return table
+def build() -> None:
+    """Write tables and pictures of what results.json has."""
+    import pictures
+    import tables
 
-
-def markdown(results: dict[str, Any]) -> str:
-    """Return the table and what it was measured on."""
-    found = rates(results)
-    own = found["measurebayes"]
-    lines = [
-        "| program | ESS / s | with compilation | ESS / 1,000 gradients | gradients / draw "
-        "| largest R-hat |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, title in PROGRAMS.items():
-        row = found[name]
-        ratio = [own[k] / row[k] for k in ("per_second", "with_compilation")]
-        less = ["" if name == "measurebayes" else f" (1/{x:.0f})" for x in ratio]
-        cells = (
-            title,
-            f"{row['per_second']:.3g}{less[0]}",
-            f"{row['with_compilation']:.3g}{less[1]}",
-            f"{row['per_1000_gradients']:.2g}",
-            f"{row['gradients_per_draw']:.0f}",
-            f"{row['rhat']:.3f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    others = [n for n in PROGRAMS if n != "measurebayes"]
-    kinder = " and ".join(f"{own['per_second'] / found[n]['without_level']:.0f}" for n in others)
-    where = results["machine"]
-    versions = ", ".join(f"{n} {v}" for n, v in where["versions"].items() if n != "measurebayes")
-    lines += [
-        "",
-        f"Medians of {len(results['runs']['measurebayes'])} runs of {results['chains']} chains x "
-        f"{results['draws']} draws, {where['cores']} cores ({where['architecture']}), {versions}. "
-        "In brackets: the fraction of this engine's rate. The pilot run and the warm-up count as "
-        "sampling. The textbook form leaves the common level of abilities and difficulties to the "
-        "priors; counting only what is identified without it, this engine's rate is "
-        f"{kinder} times theirs.",
-    ]
-    return "\n".join(lines)
+    results = stored(RESULTS)
+    for part in PARTS:
+        if part in results and part in results["machine"]:
+            put(PAGE, part, tables.TABLES[part](results))
+    if "metr" in results:
+        put(README, "benchmark", tables.readme(results))
+        print(tables.readme(results))
+    pictures.draw(results, PAGE.parent / "pictures")
 
 
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each program (default 3)")
-    parser.add_argument("--table", action="store_true", help="build the table from the JSON only")
-    parser.add_argument("--one", choices=PROGRAMS, help=argparse.SUPPRESS)
-    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=3, help="of each measurement (default 3)")
+    parser.add_argument("--chains", type=int, default=2, help="chains on the METR data (default 2)")
+    own = HERE.parent / ".venv-peers" / "bin" / "python"  # `make bench` makes it
+    parser.add_argument(
+        "--peers-python",
+        default=str(own if own.exists() else sys.executable),
+        help="Python that has benchmarks/peers.txt",
+    )
+    parser.add_argument("--resume", action="store_true", help="keep what is measured already")
+    parser.add_argument("--table", action="store_true", help="measure nothing, build tables")
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.one, options.seed)))
-        return
     if not options.table:
-        text = json.dumps(run_all(options.repeats), indent=1)
-        RESULTS.write_text(text + "\n", encoding="utf-8")
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    table = markdown(results)
-    print(table)
-    put(README, "benchmark", table)
+        for part in options.part:
+            measure(part, options)
+    build()
 
 
 if __name__ == "__main__":
