@@ -27,7 +27,7 @@ from measurebayes.program.registry import ModelFile, get_model
 BACKENDS = ("numpyro", "pymc")
 # Engines that approximate the posterior, each a module here with a function
 # draw(model, runs, numbers, settings, progress) -> posterior, sample statistics, attributes.
-APPROXIMATE: dict[str, str] = {}
+APPROXIMATE: dict[str, str] = {"map": "mode"}
 METHODS = ("nuts", *APPROXIMATE)
 UNCONNECTED = ("error", "fit")  # what data in pieces are
 _OF_MINUTES = re.compile(
@@ -65,7 +65,8 @@ def fit(
         ``"numpyro"``: the engine of this package. ``"pymc"``: the same model text by PyMC with its
         default sampler (nutpie where installed).
     method
-        ``"nuts"``.
+        ``"nuts"``, or for tables too large for it ``"map"``: independent draws from a normal
+        approximation around the mode.
     draws, tune, chains
         Draws kept and warm-up draws of each chain, number of chains.
     seed
