@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.inference.checkpoint import Checkpoint, Saved, damaged
-from measurebayes.inference.devices import device_of, placed
+from measurebayes.inference.devices import Devices, devices_of, placed, put
 from measurebayes.inference.elsewhere import refuse_forks, results_of
 from measurebayes.inference.nuts import BLOCK, Arguments, Chain, Engine, Records, engine_for
 from measurebayes.inference.pilot import run_pilot
@@ -161,11 +161,12 @@ def _in_threads(job: Job, arguments: Arguments, report: Report) -> list[tuple[Re
 
     Where JAX has several devices (GPUs), chains are dealt to them in turn.
     """
-    stop = threading.Event()
+    stop, cells = threading.Event(), job.data.sizes["cell"]
     with ThreadPoolExecutor(max(os.cpu_count() or 1, len(jax.devices()))) as pool:
         futures = [
-            pool.submit(run_chain, job, arguments, chain, report, stop, device_of(chain))
+            pool.submit(run_chain, job, arguments, chain, report, stop, devices)
             for chain in range(job.chains)
+            for devices in [devices_of(chain, job.chains, cells)]
         ]
         try:
             for future in as_completed(futures):
@@ -209,18 +210,17 @@ def run_chain(
     number: int,
     report: Report = silent,
     stop: threading.Event | None = None,
-    device: Any = None,
+    devices: Devices = (),
 ) -> tuple[Records, int]:
     """Draw one chain; return its records and the number of its warm-up gradients."""
     engine, _ = job.engine()
-    if device is not None:
-        engine = placed(engine, device)
+    if devices:
+        engine = placed(engine, devices)
     file = job.file()
     saved = file.chain(number) if file else None
     chain = _gone_on(saved, engine, job) if saved else engine.start(job.seed_of(number), arguments)
-    if device is not None:  # the data go there once, not with every block of draws
-        with jax.enable_x64(True):
-            arguments = jax.device_put(arguments, device)
+    if devices:  # the data go there once, not with every block of draws
+        arguments = put(arguments, devices)
     total, kept, last = job.tune + job.draws, len(chain.records), time.monotonic()
     while chain.done < total:
         records = engine.advance(chain, min(BLOCK, total - chain.done), arguments)
