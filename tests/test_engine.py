@@ -20,8 +20,9 @@ from measurebayes.checks.contract import invented_data
 from measurebayes.errors import CheckpointError, ModelError
 from measurebayes.inference.centring import Auxiliary, Recentred, coordinates, recentred
 from measurebayes.inference.checkpoint import Checkpoint
+from measurebayes.inference.compiling import compiled_in
 from measurebayes.inference.geometry import Split, curved_up, hessian_products, positive
-from measurebayes.inference.nuts import Engine, _compiled_in
+from measurebayes.inference.nuts import Engine
 from measurebayes.program.human_times import with_times
 from measurebayes.program.registry import get_model, model_from_source
 
@@ -421,7 +422,7 @@ def test_data_with_other_holes_share_a_program_where_the_text_cannot_tell(metr):
     part = metr.isel(cell=metr["task_index"].values % 5 > 0)
 
     def shared(model, one, other):
-        return fingerprint(_compiled_in(model, one)) == fingerprint(_compiled_in(model, other))
+        return fingerprint(compiled_in(model, one)) == fingerprint(compiled_in(model, other))
 
     rasch = get_model("rasch")
     assert shared(rasch, metr, part)
@@ -443,9 +444,9 @@ def test_data_with_other_holes_share_a_program_where_the_text_cannot_tell(metr):
     )
     without = untimed.isel(cell=untimed["task_index"].values > 0)  # an error in one, not the other
     assert shared(rasch, untimed, without)  # which doesn't look at human times
-    _compiled_in(get_model("horizon_logistic"), without)
+    compiled_in(get_model("horizon_logistic"), without)
     with pytest.raises(ModelError, match="no human minutes"):
-        _compiled_in(get_model("horizon_logistic"), untimed)
+        compiled_in(get_model("horizon_logistic"), untimed)
 
 
 def test_observed_human_times_are_arguments_of_the_program_unless_the_text_takes_them_as_exact():
@@ -454,7 +455,7 @@ def test_observed_human_times_are_arguments_of_the_program_unless_the_text_takes
     data = invented_data()
     other = with_times(data, {"timed": np.zeros(9), "estimated": np.ones(2)})
     keys = {
-        name: [fingerprint(_compiled_in(get_model(name), one)) for one in (data, other)]
+        name: [fingerprint(compiled_in(get_model(name), one)) for one in (data, other)]
         for name in ("horizon_eiv", "horizon_task", "rasch")
     }
     assert keys["horizon_eiv"][0] == keys["horizon_eiv"][1]
@@ -463,7 +464,7 @@ def test_observed_human_times_are_arguments_of_the_program_unless_the_text_takes
     kinds[0] = "estimate"  # another pattern of records
     changed = data.assign(minutes_kind=("task", kinds))
     model = get_model("horizon_eiv")
-    assert fingerprint(_compiled_in(model, changed)) != keys["horizon_eiv"][0]
+    assert fingerprint(compiled_in(model, changed)) != keys["horizon_eiv"][0]
 
 
 def test_walls_stand_only_where_a_variable_is_on_the_scale_of_the_additive_fit():

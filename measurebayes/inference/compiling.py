@@ -21,10 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import xarray as xr
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from platformdirs import user_cache_path
 
+from measurebayes.backends.simulate import reads
 from measurebayes.errors import InputError
+from measurebayes.program.cells import Cells
+from measurebayes.program.human_times import human_times
+from measurebayes.program.registry import ModelFile
 
 VARIABLE = "MEASUREBAYES_CACHE"  # names the folder; empty: nothing is kept
 LIMIT = 512 * 2**20  # bytes; what was not used for longest goes first
@@ -138,3 +143,29 @@ def _kept_on_disk() -> Iterator[None]:
         # Half written by a process that was killed: away with it, it was compiled anew.
         for entry in folder.glob(f"{damaged[1]}-*"):
             entry.unlink(missing_ok=True)
+
+
+def compiled_in(model: ModelFile, data: xr.Dataset) -> xr.Dataset:
+    """Return the part of the data that the compiled program depends on.
+
+    What is observed is an argument of the program. On a grid of agents by tasks counts also say
+    which cells there are, so that data with other holes (folds of a cross-validation) share the
+    program. A text that reads the data itself, or is written by hand for one library, may depend on
+    anything.
+    """
+    if model.numpyro is not None:
+        return data
+    design = data.assign(successes=data["attempts"] * 0)
+    if model.reads_data:
+        return design
+    read = reads(model, data)
+    if "human_minutes" not in read:  # records of human time are observed, if anything
+        for kind, records in human_times(data).items():
+            design[f"{kind}_task"] = (kind, records.task)
+            design[f"{kind}_number"] = (kind, records.number)
+        times = ("human_minutes", "timing_minutes")
+        design = design.drop_vars([name for name in times if name in design])
+    if "cells" in read or Cells(data, "auto").layout == "long":
+        return design
+    cells = [name for name in design.data_vars if "cell" in design[name].dims]
+    return design.drop_vars(cells)

@@ -24,16 +24,14 @@ from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from measurebayes.backends.numpyro import BinomialLogOdds, counts_of, sampler_model
-from measurebayes.backends.simulate import reads, variables
+from measurebayes.backends.simulate import variables
 from measurebayes.data import fingerprint
 from measurebayes.errors import ModelError
 from measurebayes.inference.centring import Recentred, coordinates
-from measurebayes.inference.compiling import compiled
+from measurebayes.inference.compiling import compiled, compiled_in
 from measurebayes.inference.geometry import HESSIAN_LIMIT, TOP_LIMIT, Split, hessian_products
 from measurebayes.inference.starts import random_start, settled
-from measurebayes.program.cells import Cells
 from measurebayes.program.data_verbs import AXES
-from measurebayes.program.human_times import human_times
 from measurebayes.program.registry import ModelFile
 
 BLOCK = 50  # draws between two looks at the clock, the progress bar and the checkpoint
@@ -346,36 +344,10 @@ def engine_for(
 ) -> tuple[Engine, bool]:
     """Return an engine for the design of `data`, and whether it was there already."""
     before = _engine.cache_info().hits
-    key = _Key(model, data, dict(priors), tune, fingerprint(_compiled_in(model, data)))
+    key = _Key(model, data, dict(priors), tune, fingerprint(compiled_in(model, data)))
     with TRACING:
         engine = _engine(key)
     return engine, _engine.cache_info().hits > before
-
-
-def _compiled_in(model: ModelFile, data: xr.Dataset) -> xr.Dataset:
-    """Return the part of the data that the compiled program depends on.
-
-    What is observed is an argument of the program. On a grid of agents by tasks counts also say
-    which cells there are, so that data with other holes (folds of a cross-validation) share the
-    program. A text that reads the data itself, or is written by hand for one library, may depend on
-    anything.
-    """
-    if model.numpyro is not None:
-        return data
-    design = data.assign(successes=data["attempts"] * 0)
-    if model.reads_data:
-        return design
-    read = reads(model, data)
-    if "human_minutes" not in read:  # records of human time are observed, if anything
-        for kind, records in human_times(data).items():
-            design[f"{kind}_task"] = (kind, records.task)
-            design[f"{kind}_number"] = (kind, records.number)
-        times = ("human_minutes", "timing_minutes")
-        design = design.drop_vars([name for name in times if name in design])
-    if "cells" in read or Cells(data, "auto").layout == "long":
-        return design
-    cells = [name for name in design.data_vars if "cell" in design[name].dims]
-    return design.drop_vars(cells)
 
 
 @dataclass(frozen=True, eq=False)
