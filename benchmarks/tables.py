@@ -20,6 +20,10 @@ def median(values: list[float]) -> float:
     return float(statistics.median(values))
 
 
+def in_seconds(x: float) -> str:
+    return f"{x:.0f}" if x >= 10 else f"{x:.2g}"
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
@@ -165,12 +169,13 @@ def _one_peers_table(found: dict[str, Any]) -> str:
         if "skipped" in one:
             rows.append([program, one["skipped"], *[""] * (len(head) - 2)])
             continue
-        row = [program, f"{median(one['seconds']):.2g}", f"{one['log_likelihood']:,.2f}"]
+        row = [program, in_seconds(median(one["seconds"])), f"{one['log_likelihood']:,.2f}"]
         if program == peers.OURS:
             row += [""] * 4
         else:
-            names = ("ability_r", "ability_rms", "difficulty_rank_r", "difficulty_rms")
-            row += [f"{one[n]:.3f}" for n in names]
+            for name in ("ability", "difficulty_rank"):
+                rms = one[f"{name.removesuffix('_rank')}_rms"]
+                row += [f"{one[f'{name}_r']:.3f}", f"{rms:.2g}" if rms < 100 else f"{rms:,.0f}"]
         row.append(" to ".join(f"{x:.3g}" for x in one["discriminations"]))
         if never:
             low, high = one["never_solved"]
@@ -189,7 +194,7 @@ def counting_table(results: Results) -> str:
         rate = int(replicates) / median(seconds)
         shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
         cells = [counting.TITLES[program], f"{agents} x {bands}", f"{int(replicates):,}",
-                 f"{median(seconds):.2g}", shown]  # fmt: skip
+                 in_seconds(median(seconds)), shown]  # fmt: skip
         rows.append(cells)
     head = ["program", "agents x bands", "replicates", "seconds", "replicates a second"]
     return f"{table(head, rows)}\n\n{where(results, 'counting', ('numpy',))}"
