@@ -117,6 +117,35 @@ def test_an_executor_that_breaks_leaves_what_was_done(tmp_path, monkeypatch):
         run_tasks(square, squares(), threads, progress=False)
 
 
+def test_a_task_that_kills_its_workers_does_not_take_the_others_along(tmp_path):
+    class KilledWorker(Exception):
+        """As Dask names it."""
+
+    class Killing(Fickle):
+        def submit(self, function, /, *arguments, **_):
+            future = super().submit(function, *arguments)
+            if future.result() == (0,):  # the first one
+                future = Future()
+                future.set_exception(KilledWorker("attempted to run task on 4 workers"))
+            return future
+
+    path = tmp_path / "squares.part"
+    with pytest.raises(ExecutorError, match="5 of 6 tasks done: attempted to run"):
+        run_tasks(square, squares(), Killing(), progress=False, finished=Finished("squares", path))
+    assert len(path.read_text().splitlines()) == 5
+
+
+def test_random_cuts_are_counted_anywhere(metr):
+    asked = {"cuts": 2, "replicates": 3, "against": "rasch_ml", "progress": False}
+    alone = mb.cancellation(metr, **asked)
+    with ThreadPoolExecutor(2) as threads:
+        pd.testing.assert_frame_equal(
+            mb.cancellation(metr, executor=threads, **asked).cuts, alone.cuts
+        )
+    with pytest.raises(mb.InputError, match="no executor"):
+        mb.cancellation(metr, executor=3)
+
+
 def test_control_c_begins_nothing_more():
     begun, go = [], threading.Event()
 
@@ -254,3 +283,22 @@ def test_a_calibration_on_a_cluster_survives_a_killed_worker(cluster, tmp_path):
     pd.testing.assert_frame_equal(found.diagnostics, expected.diagnostics)
     kept = [json.loads(line)["key"] for line in path.read_text().splitlines()]
     assert len(kept) == len(set(kept)) == 8
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::measurebayes.compare.UnconvergedWarning")
+def test_other_work_on_a_cluster_gives_the_same(cluster, metr):
+    executor, design = cluster.get_executor(), fake_data(4, 6, attempts=2)[0]
+    short = {"draws": 50, "tune": 50, "chains": 1, "progress": False}
+    for work in (
+        lambda where: mb.crossval("rasch", design, "task", k=2, executor=where, **short),
+        lambda where: (
+            mb.cancellation(
+                metr, cuts=2, replicates=5, against="rasch_ml", executor=where, progress=False
+            ).cuts
+        ),
+        lambda where: mb.fit("rasch", design, executor=where, **short)["posterior"][
+            "ability"
+        ].to_dataframe(),
+    ):
+        pd.testing.assert_frame_equal(work(executor), work(None))

@@ -145,8 +145,14 @@ def test_the_command_leaves_a_file_that_is_not_its_own(tmp_path):
     mb.save(fake_fit(agents=3, tasks=4, draws=10, chains=2), path)
     own = tmp_path / "out.csv.part"
     own.write_text("my notes\n")
-    words = ["compare", str(path), "--refit", "--quiet", "-o", str(tmp_path / "out.csv")]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2
-    assert "is no result" in result.output
-    assert own.read_text() == "my notes\n"
+    for words in (
+        ["compare", str(path), "--refit", "-o", str(tmp_path / "out.csv")],
+        ["crossval", "metr-th1.1", "--models", "rasch", "-o", str(tmp_path / "out.csv")],
+        ["crossval", "metr-th1.1", "--models", "rasch", "--checkpoint", str(own)],
+        ["calibrate", "rasch", "metr-th1.1", "--checkpoint", str(own)],
+        ["cancellation-power", "metr-th1.1", "--checkpoint", str(own)],
+    ):
+        result = CliRunner().invoke(main, [*words, "--quiet"])
+        assert result.exit_code == 2
+        assert "is no result" in result.output
+        assert own.read_text() == "my notes\n"
