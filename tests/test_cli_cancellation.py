@@ -143,6 +143,7 @@ def test_parts_cuts_and_edges_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
         "by": "difficulty",
         "min_attempts": 5,
         "against": None,
+        "executor": None,
         "replicates": 11,
         "axiom": "triple",
         "subset": {"source": ["HCAST", "SWAA"]},
