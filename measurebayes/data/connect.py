@@ -12,6 +12,7 @@ from measurebayes.data.schema import check_layout
 from measurebayes.errors import InputError, listed
 
 UNCONNECTED = "unconnected"  # attribute of data in several pieces, in words
+ENOUGH_CELLS = 2_000_000  # of a larger table so many are looked at first
 _MAX_NAMED = 8  # pieces that a message names
 
 
@@ -75,12 +76,17 @@ def _components(runs: xr.Dataset) -> tuple[int, np.ndarray, np.ndarray]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    agents, tasks = runs.sizes["agent"], runs.sizes["task"]
-    edges = (runs["agent_index"].values, agents + runs["task_index"].values)
-    graph = coo_array(
-        (np.ones(runs.sizes["cell"], dtype=np.int8), edges), shape=(agents + tasks,) * 2
-    )
-    number, of_node = connected_components(graph, directed=False)
+    agents, tasks, cells = runs.sizes["agent"], runs.sizes["task"], runs.sizes["cell"]
+    number, of_node = 0, np.zeros(0, dtype=int)
+    # Of a large table a part mostly ties all together, and takes a part of the memory.
+    for step in dict.fromkeys((max(1, cells // ENOUGH_CELLS), 1)):
+        at = slice(None, None, step)
+        edges = (runs["agent_index"].values[at], agents + runs["task_index"].values[at])
+        ones = np.ones(edges[0].size, dtype=np.int8)
+        graph = coo_array((ones, edges), shape=(agents + tasks,) * 2)
+        number, of_node = connected_components(graph, directed=False)
+        if number == 1:
+            break
     return int(number), of_node[:agents], of_node[agents:]
 
 

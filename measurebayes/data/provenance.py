@@ -80,5 +80,6 @@ def fingerprint(dataset: xr.Dataset) -> str:
         elif values.dtype.kind == "M":
             digest.update(values.astype("datetime64[ns]").astype("<i8").tobytes())
         else:
-            digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+            plain = values.astype(values.dtype.newbyteorder("<"), order="C", copy=False)
+            digest.update(plain.reshape(-1).view(np.uint8))  # no copy: cells may be many
     return digest.hexdigest()

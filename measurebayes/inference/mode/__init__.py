@@ -189,8 +189,8 @@ def _quality(drawn: Draws) -> dict[str, Any]:
     k = float(array_stats.psislw(drawn.log_weights)[1])
     return {
         "pareto_k": round(k, 3) if np.isfinite(k) else None,
-        "text": "Pareto k of the importance weights of the draws over all parameters at once: under "
-        "0.7 the draws could be weighted to the posterior; above it, as nearly always with "
+        "text": "Pareto k of the importance weights of the draws over all parameters at once: "
+        "under 0.7 the draws could be weighted to the posterior; above it, as nearly always with "
         "hundreds of parameters, single margins may still be close, which k does not tell",
     }
 

@@ -16,8 +16,10 @@ the constraints a, the covariance is H^-1 - V (a' V)^-1 V'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
@@ -112,15 +114,11 @@ class Bordered:
         k, length = len(top), self.columns.lengths[0]
         schur = np.zeros((k * length, k * length), order="F")
         if schur.size and self.across.blocks:
-            syrk, dtype = (
-                (dsyrk, np.float64)
-                if self.across.blocks[0].dtype == np.float64
-                else (ssyrk, np.float32)
-            )
+            dtype = self.across.blocks[0].dtype
+            syrk: Any = dsyrk if dtype == np.float64 else ssyrk
             total = np.zeros(schur.shape, dtype, order="F")
             for block, across in enumerate(self.across.blocks):
-                root = self._root[self.part(block)].astype(dtype)
-                scaled = np.einsum("ktme,emq->ktqe", across, root).reshape(k * length, -1)
+                scaled = _scaled(across, self._root[self.part(block)]).reshape(k * length, -1)
                 total = syrk(-1.0, scaled.T, 1.0, total, trans=1, lower=1, overwrite_c=1)
             schur[...] = total
         at = np.arange(length)
@@ -158,32 +156,38 @@ class Bordered:
         rest = bottom - self.across.turned_times(left)
         return left, np.einsum("ekm,me->ke", self.below, rest)
 
-    def covariances(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield for each block the covariances that its cells need.
+    def covariances(self) -> Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return a function that gives for a block the covariances that its cells need.
 
-        They are top (column, column, top), across (column, top, column, element) and bottom
-        (column, column, element).
+        They are bottom (column, column, element), top (column, column, top) and across (column,
+        top, column, element).
         """
         k, length = len(self.columns.top), self.columns.lengths[0]
         inverse = lapack.dpotri(self._factor, lower=1)[0] if k else np.zeros((0, 0))
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T if k else inverse
-        diagonal = np.zeros((k, k, length))
         at = np.arange(length)
-        for p in range(k):
-            for q in range(k):
-                diagonal[p, q] = inverse[p * length + at, q * length + at]
+        diagonal = np.zeros((k, k, length))
+        for p, q in product(range(k), repeat=2):
+            row, col = p * length + at, q * length + at
+            diagonal[p, q] = inverse[np.maximum(row, col), np.minimum(row, col)]
         diagonal -= self._conditioned(lambda a, b: np.einsum("kt,lt->klt", a[0], b[0]))
-        inverse = inverse.astype(self.across.blocks[0].dtype)
-        for block in range(len(self.across.blocks)):
-            yield diagonal, *self._covariances_of(block, inverse)
+        single = inverse.astype(self.across.blocks[0].dtype)
+        single += np.tril(single, -1).T
+
+        def of_block(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            across, bottom = self._covariances_of(block, single)
+            return bottom, diagonal, across
+
+        return of_block
 
     def _covariances_of(self, block: int, inverse: np.ndarray) -> Pair:
         across, part = self.across.blocks[block], self.part(block)
         k, length, m, width = across.shape
         below = self.below[part]
-        scaled = np.einsum("ktme,emq->ktqe", across, below.astype(across.dtype))
+        scaled = _scaled(across, below)
         covariance = -(inverse @ scaled.reshape(k * length, m * width)).reshape(across.shape)
-        bottom = below.transpose(1, 2, 0) - np.einsum("ktme,ktqe->mqe", scaled, covariance)
+        bottom = below.transpose(1, 2, 0).copy()
+        for p, q in product(range(m), repeat=2):
+            bottom[p, q] -= np.einsum("kte,kte->e", scaled[:, :, p], covariance[:, :, q])
         bottom -= self._conditioned(
             lambda a, b: np.einsum("me,qe->mqe", a[1][:, part], b[1][:, part])
         )
@@ -233,7 +237,7 @@ class Bordered:
         k, length = len(self.columns.top), self.columns.lengths[0]
         m, width = len(self.columns.bottom), self.columns.lengths[1]
         plain = rng.normal(size=(number, k * length)), rng.normal(size=(number, m, width))
-        half = 0.5 * sum((x**2).reshape(number, -1).sum(axis=1) for x in plain)
+        half = 0.5 * np.sum([np.sum(x.reshape(number, -1) ** 2, axis=1) for x in plain], axis=0)
         top = plain[0]
         if k:
             top = solve_triangular(self._factor, plain[0].T, lower=True, trans="T").T
@@ -261,6 +265,16 @@ class Bordered:
             top -= weight[:, None, None] * t
             bottom -= weight[:, None, None] * b
         return (top, bottom), half - 0.5 * np.sum(weights * sums, axis=0)
+
+
+def _scaled(across: np.ndarray, small: np.ndarray) -> np.ndarray:
+    """Return across (column, top, column, element) times small matrices (element, column, ...)."""
+    scaled = np.zeros_like(across)
+    small = small.astype(across.dtype)
+    for p, q in product(range(small.shape[1]), repeat=2):
+        if np.any(small[:, p, q]):
+            scaled[:, :, q] += across[:, :, p] * small[:, p, q]
+    return scaled
 
 
 def _inner(one: Pair, other: Pair) -> float:

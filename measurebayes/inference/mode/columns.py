@@ -173,4 +173,4 @@ class Columns:
                 rows.append(value.reshape(-1, length))
             parts.append(np.concatenate(rows))
         singles = [np.zeros(0), *(np.ravel(sites[name]) for name in self._singles)]
-        return Point(*parts, np.concatenate(singles))
+        return Point(parts[0], parts[1], np.concatenate(singles))

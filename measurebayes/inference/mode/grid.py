@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -24,6 +25,7 @@ from measurebayes.inference.mode.text import Text
 BLOCK_CELLS = 2**20
 SINGLE_PRECISION = 2**22  # grids of more cells are computed in single precision
 PLACED_AT_ONCE = 2**22  # cells
+RUN = 1024  # cells that are added up in single precision
 SEEN = 256  # elements of the bottom at which the log odds are asked what they depend on
 
 
@@ -80,15 +82,18 @@ class Grid:
         self.width = max(1, min(bottom, BLOCK_CELLS // top))
         self.number = -(-bottom // self.width)
         self.dtype = np.float64 if top * bottom <= SINGLE_PRECISION else np.float32
+        self.precise = self.dtype == np.float64
         self._attempts, self._successes = self._placed(data)
         self._of_cells = _columns_of_cells(text)
         self._slopes = jax.jit(self._slopes_of_block)
         self._second = {
-            observed: jax.jit(lambda *x, o=observed: self._second_of_block(o, *x))
+            observed: jax.jit(partial(self._second_of_block, observed, False))
             for observed in (False, True)
         }
-        self._full = jax.jit(lambda *x: self._second_of_block(True, *x, across=True))
-        self._bent = jax.jit(self._bent_of_block)
+        self._full = jax.jit(partial(self._second_of_block, True, True))
+        self._bent = {
+            across: jax.jit(partial(self._bent_of_block, across)) for across in (False, True)
+        }
         self._rise = jax.jit(self._rises_of_block)
 
     def _placed(self, data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -137,19 +142,20 @@ class Grid:
         """
         return self._summed(self._run(self._full, point), take)
 
-    def bent(self, point: Point, spread: Callable[[int], tuple]) -> Point:
+    def bent(self, point: Point, spread: Callable[[int], tuple], whole: bool) -> Point:
         """Return half the derivative of the trace of covariance times second derivative.
 
-        `spread` gives for a block the covariances of the columns: top (column, column, top), across
-        (column, top, column, element), bottom (column, column, element).
+        `spread` gives for a block the covariances of the columns: bottom (column, column, element),
+        and, for the `whole`, top (column, column, top) and across (column, top, column, element).
         """
         slope = self.nothing()
 
         def extra(block: int) -> tuple:
-            top, across, bottom = spread(block)
-            return top, self._padded(block, across), self._padded(block, bottom)
+            bottom, *others = spread(block)
+            padded = [self._padded(block, x) for x in (bottom, *others[1:])]
+            return (padded[0], *others[:1], *padded[1:])
 
-        for block, (top, bottom, singles) in self._run(self._bent, point, extra):
+        for block, (top, bottom, singles) in self._run(self._bent[whole], point, extra):
             slope.top[...] += top
             slope.bottom[:, self.part(block)] = self._cut(block, bottom)
             slope.singles[...] += singles
@@ -277,7 +283,7 @@ class Grid:
         eta = log_odds(zero)
         residual = n * jax.nn.sigmoid(eta) - k
         terms = [residual * _along(log_odds, e)(zero) for e in basis]
-        return (_total(_energies(eta, n, k), None), *self._first(terms))
+        return (jnp.sum(_energies(eta, n, k), dtype=jnp.float64), *self._first(terms))
 
     def _first(self, terms: list[Any]) -> tuple[Any, Any, Any]:
         """Sum grids of first derivatives, one a column and single of cells."""
@@ -293,11 +299,11 @@ class Grid:
     def _second_of_block(
         self,
         observed: bool,
+        across: bool,
         point: Point,
         positions: Any,
         attempts: Any,
         successes: Any,
-        across: bool = False,
     ) -> tuple[Sums, Any]:
         n, k = self._counts(attempts, successes)
         log_odds, basis = self._shifted(point, positions)
@@ -312,7 +318,7 @@ class Grid:
             if observed:
                 grid = grid + residual * _along(_along(log_odds, basis[p]), basis[q])(zero)
             grids[p, q] = grids[q, p] = grid
-        value = _total(_energies(eta, n, k), None)
+        value = jnp.sum(_energies(eta, n, k), dtype=jnp.float64)
         slope = Point(*self._first([residual * f for f in first]))
         return self._arranged(value, slope, grids), self._across(grids) if across else None
 
@@ -346,25 +352,25 @@ class Grid:
 
     def _bent_of_block(
         self,
+        whole: bool,
         point: Point,
         positions: Any,
         attempts: Any,
         successes: Any,
-        top: Any,
-        across: Any,
         bottom: Any,
+        *others: Any,
     ) -> tuple[Any, Any, Any]:
         n, k = self._counts(attempts, successes)
         log_odds, basis = self._shifted(point, positions)
-        spread = _covariances(top, across, bottom, self.dtype)
-        size = len(self.columns.top) + len(self.columns.bottom)
+        at, size = len(self.columns.top), len(self.columns.top) + len(self.columns.bottom)
+        spread = _covariances(at, bottom, others, self.dtype)
 
         def trace(shift: Any) -> Any:
             eta = log_odds(shift)
             chance = jax.nn.sigmoid(eta)
             first = [_along(log_odds, e)(shift) for e in basis[:size]]
             square, bend = 0.0, 0.0
-            for p, q in combinations_with_replacement(range(size), 2):
+            for p, q in combinations_with_replacement(range(0 if whole else at, size), 2):
                 twice = spread[p, q] if p == q else 2.0 * spread[p, q]
                 square = square + twice * first[p] * first[q]
                 bend = bend + twice * _along(_along(log_odds, basis[p]), basis[q])(shift)
@@ -384,7 +390,7 @@ class Grid:
             bottom = point.bottom.at[:, positions].set(here + step.astype(self.dtype))
             moved = Point(point.top, bottom, point.singles)
             eta = self._text.log_odds(moved, positions)
-            return _total(_energies(eta, n, k), 0)
+            return jnp.sum(_energies(eta, n, k), axis=0, dtype=jnp.float64)
 
         return jax.lax.map(energies, away) - energies(jnp.zeros_like(away[0]))
 
@@ -399,20 +405,30 @@ def _energies(eta: Any, n: Any, k: Any) -> Any:
 
 
 def _total(grid: Any, axis: int | None) -> Any:
-    return jnp.sum(grid, axis=axis, dtype=jnp.float64)
+    """Sum a grid: products with ones, of at most RUN cells in single precision, are fastest."""
+    if axis is None:
+        return jnp.sum(_total(grid, 0))
+    grid = jax.lax.optimization_barrier(grid)  # or each sum would compute all its cells anew
+    if axis == 1:
+        return (grid @ jnp.ones(grid.shape[1], grid.dtype)).astype(jnp.float64)
+    parts = [grid[start : start + RUN] for start in range(0, grid.shape[0], RUN)]
+    return sum((jnp.ones(len(x), x.dtype) @ x).astype(jnp.float64) for x in parts)
 
 
 def _stacked(vectors: list[Any], length: int) -> Any:
     return jnp.stack(vectors) if vectors else jnp.zeros((0, length))
 
 
-def _covariances(top: Any, across: Any, bottom: Any, dtype: Any) -> dict[tuple[int, int], Any]:
+def _covariances(k: int, bottom: Any, others: Any, dtype: Any) -> dict[tuple[int, int], Any]:
     """Return the covariance of each pair of columns as an array that broadcasts over the grid."""
-    top, across, bottom = (jnp.asarray(x, dtype) for x in (top, across, bottom))
-    k, m = len(top), len(bottom)
-    found = {(p, q): top[p, q][:, None] for p in range(k) for q in range(p, k)}
-    found |= {(k + p, k + q): bottom[p, q][None, :] for p in range(m) for q in range(p, m)}
-    return found | {(p, k + q): across[p, :, q] for p in range(k) for q in range(m)}
+    bottom, *others = (jnp.asarray(x, dtype) for x in (bottom, *others))
+    m = len(bottom)
+    found = {(k + p, k + q): bottom[p, q][None, :] for p in range(m) for q in range(p, m)}
+    if others:
+        top, across = others
+        found |= {(p, q): top[p, q][:, None] for p in range(k) for q in range(p, k)}
+        found |= {(p, k + q): across[p, :, q] for p in range(k) for q in range(m)}
+    return found
 
 
 def _columns_of_cells(text: Text) -> list[int]:

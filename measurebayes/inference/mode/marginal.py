@@ -165,12 +165,12 @@ class Marginal:
         kept: list[np.ndarray] = []
 
         def spread(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            top, across, below = next(blocks)
+            below, top, across = blocks(block)
             bottom[..., part(block)] = below
             kept[:] = [top]
-            return top, across, below
+            return below, top, across
 
-        slope = self._search.grid.bent(point, spread)
+        slope = self._search.grid.bent(point, spread, whole=True)
         return slope.moved(self._search.prior.bent(point, kept[0], bottom))
 
     def best(self, start: Point) -> tuple[Found, np.ndarray]:
@@ -192,7 +192,7 @@ class Marginal:
     def _better(self, now: Found, step: np.ndarray) -> Found:
         for factor in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01):
             new = self.at(now.followed(factor * step), now.inner)
-            if new.value < now.value + CLOSE:
+            if new.value < now.value + self._search.noise:
                 return self.with_slope(new)
         raise lost("no step of the scales raises their marginal density")
 

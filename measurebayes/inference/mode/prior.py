@@ -101,8 +101,8 @@ class Prior:
         def product(flat: Any) -> Point:
             top, bottom, singles = jnp.split(flat, np.cumsum(sizes[:-1]))
             ones = (jnp.ones_like(x) for x in (point.top, point.bottom))
-            parts = (a[:, None] * b for a, b in zip((top, bottom), ones, strict=True))
-            return self._product(point, Point(*parts, singles))
+            parts = [a[:, None] * b for a, b in zip((top, bottom), ones, strict=True)]
+            return self._product(point, Point(parts[0], parts[1], singles))
 
         found = jax.lax.map(product, jnp.eye(sum(sizes)))
         ends = np.cumsum(sizes)

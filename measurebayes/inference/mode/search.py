@@ -20,7 +20,9 @@ NEWTON_STEPS = 30
 NEAR = 1e-7  # squared distance from the mode, in posterior SDs, a parameter
 FLOOR = 1e-4  # of the largest eigenvalue of an element's second derivative
 SETTLED = 1e-12  # the same, of the bottom given the top
-MOVED = 1e-3  # squared distance that matters little, and noise of an energy
+MOVED = 1e-3  # squared distance that matters little
+# What single precision can resolve: the same as SETTLED, and differences of the energy.
+SETTLED_SINGLE, NOISE_SINGLE = 1e-8, 0.1
 TOP_STEPS = 60
 SMALL_TOP = 64  # parameters
 DIFFERENCE = 0.1  # of a conditional posterior SD
@@ -117,7 +119,8 @@ class Search:
         """
         if inner is None:
             point, inner = self._joint_mode(point)
-        now, past = self._integrated(point), []
+        now = self._integrated(point)
+        past: list[tuple[np.ndarray, np.ndarray]] = []
         for _ in range(TOP_STEPS):
             step = _two_loops(inner, now.slope, past)
             distance = -float(np.sum(now.slope * step))
@@ -129,6 +132,11 @@ class Search:
         schur = self._curvature_of_top(now, inner) if self.small else None
         columns, sums = self.prior.columns, now.sums
         return now.point, Bordered(columns, sums.top, sums.bottom, now.across, schur), sums
+
+    @property
+    def noise(self) -> float:
+        """What an energy may rise by without its place being worse."""
+        return MOVED if self.grid.precise else NOISE_SINGLE
 
     @property
     def small(self) -> bool:
@@ -162,7 +170,7 @@ class Search:
                 new = self._integrated(now.point.moved(there))
             except np.linalg.LinAlgError:
                 new = None
-            if new is not None and new.value < now.value + MOVED:
+            if new is not None and new.value < now.value + self.noise:
                 return new
             factor *= 0.5
         raise lost("no step towards the mode of the top lowers the energy")
@@ -184,12 +192,13 @@ class Search:
             sums = self.second(point, observed=True)
             step = self._own_step(sums, 1)
             point = point.moved(step)
-            if np.sum(np.abs(step.bottom * sums.slope.bottom)) < SETTLED * step.bottom.size:
+            enough = SETTLED if self.grid.precise else SETTLED_SINGLE
+            if np.sum(np.abs(step.bottom * sums.slope.bottom)) < enough * step.bottom.size:
                 break
         return point
 
     def _joint_mode(self, point: Point) -> tuple[Point, Bordered]:
-        """Return where the energy is least, nearly, and its second derivative not far from there."""
+        """Return where the energy is nearly least, and its second derivative close to there."""
         point, inner = self._factorised(point)
         before = np.inf
         for _ in range(NEWTON_STEPS):
@@ -213,16 +222,10 @@ class Search:
         if not len(bottom):
             return self.grid.nothing()
         spread, part = _inverses(bottom), self.grid.part
-        k, length = point.top.shape
-        top = np.zeros((k, k, length))
-
-        def of_block(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            below = spread[..., part(block)]
-            across = np.zeros((k, length, *below.shape[1:]), self.grid.dtype)
-            return top, across, below
-
+        nothing = np.zeros((len(point.top), *point.top.shape))
         self.passes += 1
-        return self.grid.bent(point, of_block).moved(self.prior.bent(point, top, spread))
+        slope = self.grid.bent(point, lambda block: (spread[..., part(block)],), whole=False)
+        return slope.moved(self.prior.bent(point, nothing, spread))
 
     def slopes(self, point: Point) -> tuple[float, Point]:
         """Return the energy and its first derivatives."""
