@@ -19,8 +19,8 @@ Identified by
 Traits sum to zero, which fixes levels; loadings of mean 1, or of mean 0 and variance 1, fix units.
 loadings = explored: the first dimension points to where tasks load on average; the others are told
 apart by their trait_sd alone, hence badly where these are alike, and not in sign. Draws are
-therefore rotated to one orientation (ROTATED) before they are kept: traits in standard deviations,
-loadings in logits for each. Easiness is the log odds of the average agent.
+therefore brought to the same axes (ROTATED) before they are kept: traits uncorrelated over the
+agents, in standard deviations, loadings in logits for each. Easiness is the log odds of the average agent.
 loadings = allowed: every dimension must have tasks of its own, which load positively on average.
 
 Not to be confused with
@@ -47,7 +47,7 @@ OPTIONS = {
     "dimensions": 2,  # how many traits there are
     "loadings": ("explored", "allowed"),  # any task on any trait, or as allowed_loading says
 }
-ROTATED = ("loading", "trait", "trait_sd")  # only products of the first two are in the data
+ROTATED = ("loading", "trait")  # only their products are in the data
 
 
 def model(pp, data, priors=PRIORS, dimensions=2, loadings="explored"):

@@ -3,29 +3,27 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.stats import ortho_group
 
 import measurebayes as mb
 from measurebayes.checks.convergence import comparable
 from measurebayes.estimands.rotation import oblimin, rotate, varimax
 from measurebayes.inference.rotation import align, as_sampled, procrustes
 
-ROTATED = ("loading", "trait", "trait_sd")
+ROTATED = ("loading", "trait")
 
 
 def turned_draws(rng, noise=0.02, chains=2, draws=30, tasks=40, agents=12, k=3):
-    """Draws of one truth, each rotated and reflected in a way of its own."""
+    """Draws of one truth, traits mapped by any matrix in each, and loadings by its inverse."""
     loading = rng.normal([1.5, 0.0, 0.0], [0.5, 1.0, 0.5], (tasks, k))
-    trait = rng.normal(size=(agents, k))
-    turn = ortho_group.rvs(k, chains * draws, random_state=rng).reshape(chains, draws, k, k)
+    trait = np.linalg.qr(rng.normal(size=(agents, k)))[0] * np.sqrt(agents)
     jitter = rng.normal(0.0, noise, (chains, draws, tasks, k))
-    sd = rng.gamma(9.0, size=(chains, draws, k))
-    turned, own = (loading + jitter) @ turn, np.swapaxes(trait @ turn, -1, -2)
+    onto = rng.normal(size=(chains, draws, k, k))
+    turned = (loading + jitter) @ np.swapaxes(np.linalg.inv(onto), -1, -2)
     posterior = xr.Dataset(
         {
-            "loading": (("chain", "draw", "task", "dimension"), turned / sd[:, :, None]),
-            "trait": (("chain", "draw", "dimension", "agent"), own * sd[..., None]),
-            "trait_sd": (("chain", "draw", "dimension"), sd),
+            "loading": (("chain", "draw", "task", "dimension"), turned),
+            "trait": (("chain", "draw", "dimension", "agent"), np.swapaxes(trait @ onto, -1, -2)),
+            "trait_sd": (("chain", "draw", "dimension"), rng.gamma(9.0, size=(chains, draws, k))),
             "easiness": (("chain", "draw", "task"), rng.normal(size=(chains, draws, tasks))),
         },
         {"chain": range(chains), "draw": range(draws), "dimension": range(k)},
@@ -37,10 +35,13 @@ def products(x):
     return x["loading"].values @ x["trait"].transpose("chain", "draw", "dimension", "agent").values
 
 
-def test_draws_that_differ_by_a_rotation_become_alike(rng):
+def test_draws_that_differ_by_any_map_of_traits_become_alike(rng):
     loading, trait, posterior = turned_draws(rng)
     found = align(posterior, ROTATED)
-    np.testing.assert_allclose(products(found), products(posterior), atol=1e-12)
+    np.testing.assert_allclose(products(found), products(posterior), atol=1e-9)
+    traits = found["trait"].values
+    square = np.swapaxes(traits, -1, -2) @ traits / traits.shape[-2]
+    np.testing.assert_allclose(square, np.broadcast_to(np.eye(3), square.shape), atol=1e-9)
     spread = found["loading"].std(("chain", "draw"))
     assert float(spread.max()) < 5 * 0.02
     mean = found["loading"].mean(("chain", "draw")).values
@@ -61,8 +62,19 @@ def test_draws_come_back_as_they_were_sampled(rng):
     back = as_sampled(found, ROTATED)
     assert set(back.coords) == set(posterior.coords)
     for name, x in posterior.items():
-        np.testing.assert_allclose(back[name].transpose(*x.dims).values, x.values, atol=1e-12)
+        np.testing.assert_allclose(back[name].transpose(*x.dims).values, x.values, atol=1e-9)
     xr.testing.assert_identical(as_sampled(posterior, ROTATED), posterior)
+
+
+def test_a_dimension_that_is_switched_off_comes_back_too(rng):
+    posterior = turned_draws(rng)[2]
+    posterior["trait"][:, :, 2] = 0.0  # as with fewer agents than dimensions
+    found = align(posterior, ROTATED)
+    assert np.all(np.isfinite(found["trait"]))
+    assert np.all(np.isfinite(found["loading"]))
+    back = as_sampled(found, ROTATED)
+    np.testing.assert_allclose(back["loading"], posterior["loading"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(products(back), products(posterior), atol=1e-8)
 
 
 def test_varimax_finds_the_best_angle(rng):

@@ -218,7 +218,7 @@ def run_replication(task: _Task) -> Outcome:
     """Simulate, fit and rank once; a module-level function, so that processes can run it."""
     from measurebayes.backends import evaluate
     from measurebayes.backends.simulate import prior_data
-    from measurebayes.inference.rotation import ROTATION
+    from measurebayes.inference.rotation import AXES
     from measurebayes.program.registry import get_model
 
     rng = np.random.default_rng([task.seed, task.replication])
@@ -229,7 +229,7 @@ def run_replication(task: _Task) -> Outcome:
     known = {name: value for name, value in truth.items() if name in comparable(posterior)}
     added = {LOG_LIKELIHOOD: evaluate.log_likelihood(model, data, drawn).sum("cell")}
     known[LOG_LIKELIHOOD] = evaluate.log_likelihood(model, data, truth).sum("cell")
-    if ROTATION in posterior:  # what the truth has of one orientation, the draws have of another
+    if AXES in posterior:  # what the truth has of one orientation, the draws have of another
         known = {name: value for name, value in known.items() if name not in model.rotated}
         some = data.isel(cell=slice(None, None, max(1, data.sizes["cell"] // CELLS_RANKED)))
         added[LOG_ODDS] = evaluate.cell_logits(model, some, drawn)

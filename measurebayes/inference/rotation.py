@@ -1,14 +1,16 @@
-"""Rotations of traits and loadings that the data can't tell apart: draws turned to one orientation.
+"""Traits and loadings that the data can't tell apart: draws brought to the same axes.
 
 A model with several dimensions knows loadings and traits by their products alone, which stay the
-same when both are rotated. Draws of one chain wander among such rotations, and chains differ in
-them, so that means of raw draws say nothing. Each draw's loadings are turned to fit the mean of all
-draws best (orthogonal Procrustes), until that mean no longer changes; then all are turned together
-so that the mean loadings lie along their principal axes, the strongest first, with positive sums.
+same when traits are mapped by any invertible matrix and loadings by its inverse. Draws of one chain
+wander among such maps, and chains differ in them, so that means of raw draws say nothing. Here each
+draw's traits are made uncorrelated with SD 1 over the agents, which leaves rotations alone. Its
+loadings are then turned to fit the mean of all draws best (orthogonal Procrustes), until that mean
+no longer changes; then all are turned together so that the mean loadings lie along their principal
+axes, the strongest first, with positive sums.
 
 What a model states of its dimensions as it was sampled (standard deviations of traits) belongs to
-the axes before the rotation. It is kept on an axis of its own, and the rotation is kept with it, so
-that the model's text can be evaluated at draws as they were.
+the axes as they were. It is kept on an axis of its own, and the map is kept with it, so that the
+model's text can be evaluated at draws as they were.
 
 References
 ----------
@@ -25,48 +27,46 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-ROTATION = "rotation"  # (chain, draw, sampled_dimension, dimension): raw @ rotation = aligned
+AXES = "axes"  # (chain, draw, sampled_dimension, dimension): loadings @ axes = aligned
 SAMPLED = "sampled_"  # before the name of the axis as it was sampled
+LEAST = 1e-12  # of a variance, relative to the largest: a dimension that is switched off has none
 MOST_TURNS = 100
 SETTLED = 1e-8  # change of the mean loadings, relative to their size, at which turning ends
 
 
 def align(posterior: xr.Dataset, rotated: Sequence[str]) -> xr.Dataset:
-    """Turn the draws of loadings and traits to one orientation.
+    """Bring the draws of loadings and traits to the same axes.
 
     Parameters
     ----------
     posterior
         Draws (chain, draw, ...) as they were sampled.
     rotated
-        Names of loadings (row, axis), traits (axis, other row) and the traits' standard deviations
-        (axis,).
+        Names of loadings (row, axis) and traits (axis, other row).
 
     Returns
     -------
     xarray.Dataset
-        The same, with loadings (row, axis) in units of one standard deviation of a trait and traits
-        (other row, axis) in standard deviations, both turned; other arrays along their axis on an
-        axis ``sampled_<name>``, and ``rotation`` (chain, draw, sampled_<name>, <name>).
+        The same, with traits (other row, axis), uncorrelated and of mean square 1 in every draw,
+        and loadings (row, axis) for these; other arrays along their axis on an axis
+        ``sampled_<name>``, and ``axes`` (chain, draw, sampled_<name>, <name>).
     """
-    loading, trait, sd = rotated
-    axis = str(posterior[sd].dims[-1])
-    standard = {
-        loading: _last(posterior[loading] * posterior[sd], axis),
-        trait: _last(posterior[trait] / posterior[sd], axis),
-    }
-    rotation = orientation(_stacked(standard[loading]))
-    others = [str(n) for n, x in posterior.items() if axis in x.dims and n not in standard]
+    loading, trait = rotated
+    axis = str(posterior[loading].dims[-1])
+    raw = {name: _last(posterior[name], axis) for name in rotated}
+    standard = _standardised(_stacked(raw[trait]))
+    axes = standard @ orientation(_stacked(raw[loading]) @ standard)
+    onto = {loading: axes, trait: np.swapaxes(np.linalg.inv(axes), -1, -2)}
+    others = [str(n) for n, x in posterior.items() if axis in x.dims and n not in rotated]
     named = {
         n: posterior[n].drop_vars(axis, errors="ignore").rename({axis: SAMPLED + axis})
         for n in others
     }
     sizes = (posterior.sizes["chain"], posterior.sizes["draw"])
-    turned = {n: (x.dims, (_stacked(x) @ rotation).reshape(x.shape)) for n, x in standard.items()}
+    turned = {n: (x.dims, (_stacked(x) @ onto[n]).reshape(x.shape)) for n, x in raw.items()}
     labels = posterior[axis].values
-    found = posterior.drop_vars([*others, *standard]).assign(turned).assign(named)
-    stored = rotation.reshape(*sizes, *rotation.shape[1:])
-    found[ROTATION] = (("chain", "draw", SAMPLED + axis, axis), stored)
+    found = posterior.drop_vars([*others, *rotated]).assign(turned).assign(named)
+    found[AXES] = (("chain", "draw", SAMPLED + axis, axis), axes.reshape(*sizes, *axes.shape[1:]))
     return found.assign_coords({axis: labels, SAMPLED + axis: labels})
 
 
@@ -80,25 +80,31 @@ def as_sampled(posterior: xr.Dataset, rotated: Sequence[str] = ()) -> xr.Dataset
     rotated
         As for `align`.
     """
-    if ROTATION not in posterior:
+    if AXES not in posterior:
         return posterior
-    back = posterior[ROTATION]
-    sampled, axis = map(str, back.dims[-2:])
+    axes = posterior[AXES]
+    sampled, axis = map(str, axes.dims[-2:])
     labels = posterior[axis].values
-    others = [str(n) for n, x in posterior.items() if sampled in x.dims and n != ROTATION]
+    others = [str(n) for n, x in posterior.items() if sampled in x.dims and n != AXES]
     named = {
         n: posterior[n].drop_vars(sampled, errors="ignore").rename({sampled: axis}) for n in others
     }
-    found = posterior.drop_vars([ROTATION, *others, sampled], errors="ignore")
+    found = posterior.drop_vars([AXES, *others, sampled], errors="ignore")
     found = found.assign(named).assign_coords({axis: labels})
-    loading, trait, sd = rotated
-    for name in (loading, trait):
-        raw = posterior[name].values @ np.swapaxes(back.values, -1, -2)
-        found[name] = (posterior[name].dims, raw)
-    found[loading] = found[loading] / found[sd]
+    loading, trait = rotated
+    back = {loading: np.linalg.inv(axes.values), trait: np.swapaxes(axes.values, -1, -2)}
+    for name, matrix in back.items():
+        found[name] = (posterior[name].dims, posterior[name].values @ matrix)
     row = str(found[trait].dims[-2])
-    found[trait] = (found[trait] * found[sd]).transpose("chain", "draw", axis, row)
+    found[trait] = found[trait].transpose("chain", "draw", axis, row)
     return found
+
+
+def _standardised(traits: np.ndarray) -> np.ndarray:
+    """Matrices whose inverse transposed makes draws (draw, row, axis) uncorrelated, of SD 1."""
+    values, vectors = np.linalg.eigh(np.swapaxes(traits, -1, -2) @ traits / traits.shape[-2])
+    least = np.maximum(LEAST * values[..., -1:], np.finfo(float).tiny)
+    return vectors * np.sqrt(np.maximum(values, least))[..., None, :]
 
 
 def _last(x: xr.DataArray, axis: str) -> xr.DataArray:

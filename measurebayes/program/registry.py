@@ -52,8 +52,8 @@ class ModelFile:
     given
         Names of options that the user chose, defaults among them.
     rotated
-        ``ROTATED``: loadings and traits whose products alone matter, and the traits' standard
-        deviations. Draws are turned to one orientation.
+        ``ROTATED``: loadings and traits whose products alone matter. Draws are brought to the same
+        axes.
     """
 
     name: str
