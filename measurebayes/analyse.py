@@ -318,6 +318,8 @@ def _fitted(
     say: Say,
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
+    from measurebayes.inference.fitting import APPROXIMATE
+
     checkpoint = Path(f"{file}.part")
     if file.exists():
         say(f"{model.label}: the fit in {file} has other data, model or settings; fitting anew")
@@ -326,7 +328,9 @@ def _fitted(
             f"{model.label}: "
             + ("going on from the checkpoint" if checkpoint.exists() else "fitting")
         )
-    fit = mb.fit(model, runs, priors=priors or None, checkpoint=checkpoint, resume=True, **settings)
+    sampled = settings.get("method", "nuts") not in APPROXIMATE  # others keep no checkpoint
+    keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": True} if sampled else {}
+    fit = mb.fit(model, runs, priors=priors or None, **keeping, **settings)
     mb.save(fit, file)
     checkpoint.unlink(missing_ok=True)
     return fit

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["calibrate", "check", "converged"]
 
 
-def check(
-    fit: xr.DataTree, replicates: int = 400, memory: int | str | None = None
-) -> pd.DataFrame:
+def check(fit: xr.DataTree, replicates: int = 400, memory: int | str | None = None) -> pd.DataFrame:
     """Check whether the sampler has converged and the model reproduces the data.
 
     Parameters
@@ -58,7 +56,10 @@ def check(
 
 
 def converged(fit: xr.DataTree) -> bool:
-    """Whether R-hat, effective sample sizes, divergences and E-BFMI all pass.
+    """Whether the draws can be trusted.
+
+    R-hat, effective sample sizes, divergences and E-BFMI all pass; of an engine that approximates,
+    the row approximation does.
 
     Parameters
     ----------

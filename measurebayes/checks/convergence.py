@@ -23,6 +23,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
+from measurebayes.checks.approximation import approximation_rows, is_approximate
 from measurebayes.checks.rows import Check, not_judged
 from measurebayes.inference.rotation import SAMPLED
 
@@ -125,8 +126,11 @@ def convergence(fit: xr.DataTree) -> list[Check]:
     Returns
     -------
     list of Check
-        Names rhat, ess_bulk, ess_tail, divergences, tree_depth, ebfmi.
+        Names rhat, ess_bulk, ess_tail, divergences, tree_depth, ebfmi; of an engine that
+        approximates, the one row approximation.
     """
+    if is_approximate(fit):
+        return approximation_rows(fit)
     posterior = fit["posterior"].to_dataset()
     found = diagnostics(comparable(posterior))
     stats = fit["sample_stats"].to_dataset() if "sample_stats" in fit.children else xr.Dataset()

@@ -83,11 +83,12 @@ def fit(
 
 def _say_what_failed(result: Any, output: Path) -> None:
     """Unconverged draws must not be used unawares."""
+    from measurebayes.checks.approximation import doubt
     from measurebayes.checks.convergence import convergence, failures
 
     failed = failures(convergence(result))
     if failed:
-        say(f"do not trust these draws: the fit has not converged (measurebayes check {output})")
+        say(f"do not trust these draws: the fit {doubt(result)} (measurebayes check {output})")
     for row in failed:
         say(f"  {row.name}: {row.text}")
 

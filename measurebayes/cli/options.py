@@ -221,7 +221,13 @@ sampling_options = all_of(
     click.option(
         "--backend", type=click.Choice(["numpyro", "pymc"]), default="numpyro", show_default=True
     ),
-    click.option("--method", default="nuts", show_default=True),
+    click.option(
+        "--method",
+        type=click.Choice(["nuts", "laplace", "pathfinder", "map"]),
+        default="nuts",
+        show_default=True,
+        help="All but nuts approximate; `measurebayes check` says what their draws are worth.",
+    ),
     click.option("--draws", type=click.IntRange(1), default=1000, show_default=True),
     click.option("--tune", type=click.IntRange(1), default=500, show_default=True),
     click.option("--chains", type=click.IntRange(1), default=4, show_default=True),

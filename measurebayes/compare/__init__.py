@@ -31,7 +31,7 @@ class ComparisonWarning(UserWarning):
 
 
 class UnconvergedWarning(ComparisonWarning):
-    """A comparison includes a fit whose sampler has not converged."""
+    """A comparison includes a fit whose sampler has not converged, or a poor approximation."""
 
 
 def loo(fit: xr.DataTree, unit: str = "cell", **options: Any) -> xr.Dataset:
@@ -211,6 +211,7 @@ def unconverged(fits: Mapping[str, xr.DataTree]) -> list[tuple[type[Warning], st
     ----------
     fits : mapping of str to xr.DataTree
     """
+    from measurebayes.checks.approximation import doubt
     from measurebayes.checks.convergence import convergence, failures
 
     notes: list[tuple[type[Warning], str]] = []
@@ -218,7 +219,7 @@ def unconverged(fits: Mapping[str, xr.DataTree]) -> list[tuple[type[Warning], st
         failed = failures(convergence(fit))
         if failed:
             text = (
-                f"{name!r} has not converged ({', '.join(row.name for row in failed)}): its "
+                f"{name!r} {doubt(fit)} ({', '.join(row.name for row in failed)}): its "
                 f"numbers can't be trusted. {failed[0].text}"
             )
             notes.append((UnconvergedWarning, text))
@@ -248,8 +249,8 @@ def _untrusted(results: Mapping[str, xr.Dataset]) -> list[tuple[type[Warning], s
         unsettled = result.attrs.get("unconverged", 0)
         if unsettled:
             text = (
-                f"{name!r}: {unsettled} of the fits without a unit have not converged: their terms "
-                "can't be trusted. More draws of the fit may settle it."
+                f"{name!r}: {unsettled} of the fits without a unit can't be trusted, nor can their "
+                "terms. More draws of the fit may settle it."
             )
             notes.append((UnconvergedWarning, text))
         error = result.attrs["integral_error"]

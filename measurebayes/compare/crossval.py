@@ -91,13 +91,13 @@ def crossval(
     -------
     pandas.DataFrame
         As `compare` returns: index model, best first; elpd, se, elpd_diff, dse, weight, unit, and
-        unconverged (number of fits that have not converged). Of attempts also log_likelihood: that
-        of the attempts, one by one, under the posterior mean probability of success (no binomial
-        coefficient), while elpd is the log of the mean density of each cell's attempts together; of
-        ``half-attempts`` all are means over the splits. ``attrs["pointwise"]``: the elpd of every
-        unit (of attempts: of every cell) by model; ``attrs["integral_error"]``: by model, as `loo`
-        has it; ``attrs["splits"]``: log_likelihood and elpd by model and split;
-        ``attrs["warnings"]``: in words what to be careful about.
+        unconverged (number of fits whose draws can't be trusted: see `measurebayes.check`). Of
+        attempts also log_likelihood: that of the attempts, one by one, under the posterior mean
+        probability of success (no binomial coefficient), while elpd is the log of the mean density
+        of each cell's attempts together; of ``half-attempts`` all are means over the splits.
+        ``attrs["pointwise"]``: the elpd of every unit (of attempts: of every cell) by model;
+        ``attrs["integral_error"]``: by model, as `loo` has it; ``attrs["splits"]``: log_likelihood
+        and elpd by model and split; ``attrs["warnings"]``: in words what to be careful about.
 
     Raises
     ------
@@ -158,12 +158,14 @@ def crossval(
     unconverged = (~found["converged"]).sum("fold").to_series()
     table["unconverged"] = unconverged.reindex(table.index)
     table.attrs["integral_error"] = found["integral_error"].to_series().to_dict()
-    warn_unsettled(table, found.sizes["fold"])
+    warn_unsettled(table, found.sizes["fold"], settings)
     return table
 
 
-def warn_unsettled(table: pd.DataFrame, fits: int, stacklevel: int = 3) -> None:
-    """Warn of models with fits that have not converged, and keep the texts with the table.
+def warn_unsettled(
+    table: pd.DataFrame, fits: int, settings: Mapping[str, Any], stacklevel: int = 3
+) -> None:
+    """Warn of models with fits that can't be trusted, and keep the texts with the table.
 
     Parameters
     ----------
@@ -171,6 +173,8 @@ def warn_unsettled(table: pd.DataFrame, fits: int, stacklevel: int = 3) -> None:
         With the column unconverged.
     fits
         How many there are of each model.
+    settings
+        Of the fits: an engine that approximates has nothing that converges.
     stacklevel
         How many calls up the user's own lies.
 
@@ -180,9 +184,12 @@ def warn_unsettled(table: pd.DataFrame, fits: int, stacklevel: int = 3) -> None:
     """
     from measurebayes.compare import UnconvergedWarning
 
+    if settings.get("method", "nuts") == "nuts":
+        what, remedy = "have not converged", "More draws may settle it."
+    else:
+        what, remedy = "are poor approximations", 'method="nuts" settles it.'
     table.attrs["warnings"] = [
-        f"{name!r}: {number} of {fits} fits have not converged: their terms can't be trusted. More "
-        "draws may settle it."
+        f"{name!r}: {number} of {fits} fits {what}: their terms can't be trusted. {remedy}"
         for name, number in table["unconverged"].items()
         if number
     ]

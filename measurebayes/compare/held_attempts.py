@@ -87,7 +87,7 @@ def crossval_attempts(
     which = pd.MultiIndex.from_product([list(models), range(len(held))], names=["model", "split"])
     totals = {"log_likelihood": singly.sum(axis=-1), "elpd": together.sum(axis=-1)}
     table.attrs["splits"] = pd.DataFrame({n: x.ravel() for n, x in totals.items()}, which)
-    warn_unsettled(table, len(held), stacklevel=4)  # crossval lies between
+    warn_unsettled(table, len(held), settings, stacklevel=4)  # crossval lies between
     return table
 
 

@@ -27,7 +27,11 @@ from measurebayes.program.registry import ModelFile, get_model
 BACKENDS = ("numpyro", "pymc")
 # Engines that approximate the posterior, each a module here with a function
 # draw(model, runs, numbers, settings, progress) -> posterior, sample statistics, attributes.
-APPROXIMATE: dict[str, str] = {"map": "mode"}
+APPROXIMATE: dict[str, str] = {
+    "laplace": "nested",
+    "pathfinder": "pathfinder",
+    "map": "mode",
+}
 METHODS = ("nuts", *APPROXIMATE)
 UNCONNECTED = ("error", "fit")  # what data in pieces are
 _OF_MINUTES = re.compile(
@@ -65,10 +69,14 @@ def fit(
         ``"numpyro"``: the engine of this package. ``"pymc"``: the same model text by PyMC with its
         default sampler (nutpie where installed).
     method
-        ``"nuts"``, or for tables too large for it ``"map"``: independent draws from a normal
-        approximation around the mode.
+        ``"nuts"``: samples the posterior. The others give independent draws of an approximation,
+        and how good it is (see docs/fitting.md): ``"laplace"``, parameters by task or agent
+        integrated out, the others weighted by importance; ``"pathfinder"``, normal densities along
+        paths to the mode (needs blackjax); ``"map"``, for tables too large for the others, a
+        normal approximation around the mode.
     draws, tune, chains
-        Draws kept and warm-up draws of each chain, number of chains.
+        Draws kept and warm-up draws of each chain, number of chains. Engines that approximate
+        have no warm-up and no chains: they make draws times chains draws.
     seed
         Makes every draw reproducible on the same machine and versions.
     priors
@@ -116,6 +124,13 @@ def fit(
     check_scale(model, runs, unconnected)
     warn_of_windows(model, runs)
     settings = _settings(backend, method, draws, tune, chains, seed)
+    if backend == "pymc" and method != "nuts":
+        raise InputError(
+            f"method {method!r} with the backend pymc",
+            where="the arguments of fit",
+            expected="method nuts: engines that approximate belong to the backend numpyro",
+            remedy="leave backend out, or method",
+        )
     attrs = {**settings, "priors": json.dumps(numbers)}
     if backend == "pymc":
         if checkpoint is not None and Path(checkpoint).exists():
@@ -129,6 +144,7 @@ def fit(
 
         posterior, stats, more = draw_with_pymc(model, runs, numbers, settings, progress)
     elif method in APPROXIMATE:
+        refuse_checkpoint(method, checkpoint, resume)
         draw = import_module(f"measurebayes.inference.{APPROXIMATE[method]}").draw
         posterior, stats, more = draw(model, runs, numbers, settings, progress)
     else:
@@ -201,6 +217,32 @@ def _settings(
                 remedy=f"leave {name} out to get its default",
             )
     return {"backend": backend, "method": method} | {n: int(v) for n, v in whole.items()}
+
+
+def refuse_checkpoint(method: str, checkpoint: str | Path | None, resume: bool) -> None:
+    """Refuse to go on with a run of an engine that keeps no checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        `resume` is asked for, or the file is there and holds another run.
+    """
+    if checkpoint is None and not resume:
+        return
+    if resume or Path(str(checkpoint)).exists():
+        raise CheckpointError(
+            f"method {method!r} keeps no checkpoint"
+            + (
+                ", so that there is nothing to go on with"
+                if resume
+                else f", and {checkpoint} holds the run of another"
+            ),
+            where="the checkpoint",
+            expected="no checkpoint: this engine makes all its draws at once",
+            remedy="leave resume out"
+            if resume
+            else "name another output, or delete the file if the run in it is not needed",
+        )
 
 
 def _draw_with_nuts(

@@ -70,6 +70,22 @@ def _attributes(attrs: Mapping[Any, Any]) -> str:
             return f"the attribute {name!r} is not a table of values by name"
         if name == "priors" and not all(0 < v < math.inf for v in content.values()):
             return "a prior is not a positive number"
+    return _approximation(attrs)
+
+
+def _approximation(attrs: Mapping[Any, Any]) -> str:
+    """Look at what an engine that approximates says of its draws, and that it says it."""
+    if "approximation" not in attrs:
+        sampled = attrs["method"] == "nuts" or attrs["backend"] == "pymc"
+        return "" if sampled else "the attribute 'approximation' is missing"
+    try:
+        found = json.loads(attrs["approximation"])
+        k, text = found["pareto_k"], found["text"]
+    except (ValueError, TypeError, KeyError):
+        return "the attribute 'approximation' is not a figure with its text"
+    number = k is None or (isinstance(k, int | float) and not isinstance(k, bool))
+    if not number or not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        return "the attribute 'approximation' is not a figure with its text"
     return ""
 
 

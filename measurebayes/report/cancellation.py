@@ -8,7 +8,7 @@ import numpy as np
 
 from measurebayes.errors import InputError
 from measurebayes.report import figure as look
-from measurebayes.report.quantity import doubtful, ordered, p_of
+from measurebayes.report.quantity import doubt_of, ordered, p_of
 from measurebayes.report.text import folded, number, shortened
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def plot_cancellation(result: Cancellation) -> Any:
             expected="a check with cases and an explanation at least",
             remedy="mb.cancellation(runs, against=['rasch_ml'], min_attempts=10)",
         )
-    lines = 3 if any(doubtful(result.expected[name]) for name in names) else 2
+    lines = 3 if any(doubt_of(result.expected[name]) for name in names) else 2
     figure, axes = look.new_figure(1.3 + lines * look.ROW * max(len(names), 2))
     panel = axes[0, 0]
     for row, name in enumerate(names):
@@ -79,7 +79,7 @@ def _short(names: list[str]) -> Any:
 
 def _row_label(result: Cancellation, name: str, text: str) -> str:
     values = result.expected[name]
-    doubt = "\nnot converged" if doubtful(values) else ""
+    doubt = f"\n{said}" if (said := doubt_of(values)) else ""
     return f"{text}\n{p_of(values)}{doubt}"
 
 

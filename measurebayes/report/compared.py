@@ -79,8 +79,7 @@ def _doubts(comparison: pd.DataFrame, doubtful: Sequence[str]) -> list[str]:
     names = [shown(name) for name in doubtful if name in comparison.index]
     if not names:
         return []
-    have = "have" if len(names) > 1 else "has"
-    return [f"This comparison can't be trusted: {' and '.join(names)} {have} not converged."]
+    return [f"This comparison can't be trusted, since the draws of {' and '.join(names)} can't."]
 
 
 def sentences(comparison: pd.DataFrame) -> list[str]:

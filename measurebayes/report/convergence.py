@@ -19,7 +19,7 @@ RANKED = 4  # panels of the figure
 BINS = 20
 # Checks of measurebayes.checks.convergence whose failure means that draws can't be trusted;
 # tree_depth is left out, as it is a matter of speed.
-TRUST = ("rhat", "ess_bulk", "ess_tail", "divergences", "ebfmi")
+TRUST = ("rhat", "ess_bulk", "ess_tail", "divergences", "ebfmi", "approximation")
 
 
 def worst_parameters(fit: xr.DataTree, number: int = WORST) -> pd.DataFrame:
@@ -86,8 +86,16 @@ def plot_ranks(fit: xr.DataTree, parameters: Sequence[str] | None = None) -> Any
     InputError
         There is no such parameter.
     """
+    from measurebayes.checks.approximation import is_approximate
     from measurebayes.checks.convergence import scalars
 
+    if is_approximate(fit):
+        raise InputError(
+            "draws of an approximation, which are independent: no chains to compare",
+            where="fit",
+            expected="a fit by a sampler",
+            remedy='mb.fit(..., method="nuts")',
+        )
     names, draws = scalars(posterior_of(fit))
     if parameters is None:
         parameters = list(worst_parameters(fit, RANKED)["name"])

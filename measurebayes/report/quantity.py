@@ -128,7 +128,7 @@ def ordered(result: Cancellation) -> list[str]:
 
 
 def _with_p(name: str, values: Mapping[str, Any]) -> str:
-    doubt = "not converged; " if doubtful(values) else ""
+    doubt = f"{said}; " if (said := doubt_of(values)) else ""
     return f"{shown(name)} ({doubt}{p_of(values)})"
 
 
@@ -139,9 +139,12 @@ def p_of(values: Mapping[str, Any]) -> str:
     return p_text(values["p"], values["replicates"]) if np.isfinite(values["p"]) else UNKNOWN
 
 
-def doubtful(values: Mapping[str, Any]) -> bool:
-    """Whether an explanation is a fit that has not converged."""
-    return values["kind"] == "posterior" and "NOT CONVERGED" in values["title"]
+def doubt_of(values: Mapping[str, Any]) -> str:
+    """Return why the draws of an explanation can't be trusted; nothing where they can."""
+    if values["kind"] != "posterior":
+        return ""
+    said = ("NOT CONVERGED", "A POOR APPROXIMATION")
+    return next((text.lower() for text in said if text in values["title"]), "")
 
 
 def _axiom(result: Cancellation) -> str:
@@ -223,7 +226,7 @@ def _rows(result: Cancellation) -> list[dict[str, Any]]:
             "name": name,
             "title": values["title"],
             "kind": values["kind"],
-            "doubtful": doubtful(values),
+            "doubt": doubt_of(values),
             "rate": per_cent(values["rate"]),
             "interval": f"{number(100 * values['low'])} to {per_cent(values['high'])}",
             "p": p_of(values).removeprefix("p ").removeprefix("= "),

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from measurebayes.checks.approximation import approximation_rows, doubt, is_approximate
 from measurebayes.errors import InputError
 from measurebayes.report import convergence, curves, plots
 from measurebayes.report.citations import citations
@@ -129,7 +130,8 @@ def data_contexts(fits: Mapping[str, xr.DataTree]) -> list[dict[str, Any]]:
 def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame) -> dict[str, Any]:
     """Gather one model's part of the page."""
     model = model_words(fit)
-    worst = convergence.worst_parameters(fit)
+    approximate = is_approximate(fit)
+    worst = convergence.worst_parameters(fit) if not approximate else pd.DataFrame({"name": []})
     return {
         "id": f"model-{place}",
         "name": name,
@@ -147,6 +149,10 @@ def model_context(place: int, name: str, fit: xr.DataTree, checks: pd.DataFrame)
         "figures": _figures(name, fit, list(worst["name"])[: convergence.RANKED]),
         "checks": [_check_row(row) for row in checks.to_dict("records")],
         "failures": _failures(fit, checks),
+        "doubt": doubt(fit),
+        "approximation": " ".join(row.text for row in approximation_rows(fit))
+        if approximate
+        else "",
         "misfit": _misfit(checks),
         "worst": worst.to_dict("records"),
         "chains": convergence.chains_table(fit).to_dict("records"),
@@ -326,7 +332,7 @@ def _figures(name: str, fit: xr.DataTree, worst: list[str]) -> dict[str, str]:
             "success over intervals of replicated data.",
         ),
         "ranks": (
-            True,
+            not is_approximate(fit),
             functools.partial(convergence.plot_ranks, parameters=worst),
             f"Ranks of the draws of each chain {who}, for the parameters with the largest R-hat.",
         ),
@@ -343,20 +349,21 @@ def _figures(name: str, fit: xr.DataTree, worst: list[str]) -> dict[str, str]:
 
 def _provenance(fit: xr.DataTree) -> list[tuple[str, str]]:
     """Return what is known of how the fit was made, in words and units."""
-    attributes, posterior = fit.attrs, posterior_of(fit)
+    attributes = fit.attrs
     rows = [
         ("Made", attributes.get("created", "")),
         ("measurebayes", attributes.get("measurebayes_version", "")),
         ("Backend and method", f"{attributes.get('backend', '')}, {attributes.get('method', '')}"),
         ("Sampler", attributes.get("sampler", "")),
-        ("Chains", posterior.sizes["chain"]),
-        ("Draws a chain", posterior.sizes["draw"]),
-        ("Warm-up draws a chain", attributes.get("tune", "")),
+        *_numbers_of_draws(fit),
         ("Seed", attributes.get("seed", "")),
         ("Layout", attributes.get("layout", "")),
         ("Sampling", _seconds(attributes.get("sampling_seconds"))),
         ("Compilation", _seconds(attributes.get("compile_seconds"))),
-        ("Gradients, with warm-up", _count(attributes.get("gradients"))),
+        (
+            "Passes over the data" if is_approximate(fit) else "Gradients, with warm-up",
+            _count(attributes.get("gradients")),
+        ),
         ("Model file, SHA-256", attributes.get("model_sha256", "")),
         ("Data", attributes.get("data_name", "")),
         ("Data, fingerprint", attributes.get("data_fingerprint", "")),
@@ -364,6 +371,17 @@ def _provenance(fit: xr.DataTree) -> list[tuple[str, str]]:
     versions = json_attribute(attributes, "versions")
     rows += [(f"Version of {name}", version) for name, version in sorted(versions.items())]
     return [(name, str(value)) for name, value in rows if str(value).strip(" ,")]
+
+
+def _numbers_of_draws(fit: xr.DataTree) -> list[tuple[str, Any]]:
+    sizes = posterior_of(fit).sizes
+    if is_approximate(fit):
+        return [("Draws, without chains", sizes["chain"] * sizes["draw"])]
+    return [
+        ("Chains", sizes["chain"]),
+        ("Draws a chain", sizes["draw"]),
+        ("Warm-up draws a chain", fit.attrs.get("tune", "")),
+    ]
 
 
 def _seconds(value: Any) -> str:

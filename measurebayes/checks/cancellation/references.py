@@ -125,6 +125,7 @@ def _of_estimate(estimate_name: str, runs: xr.Dataset, seed: int, name: str | No
 
 
 def _of_fit(fit: xr.DataTree, runs: xr.Dataset, name: str | None) -> Reference:
+    from measurebayes.checks.approximation import is_approximate
     from measurebayes.checks.convergence import convergence, failures
     from measurebayes.checks.replicates import posterior_replicates
     from measurebayes.inference.results import model_of
@@ -134,7 +135,8 @@ def _of_fit(fit: xr.DataTree, runs: xr.Dataset, name: str | None) -> Reference:
     place = cells_of(runs, fit["data"].to_dataset(), name or model.label)
     title = model.title.rstrip(".")
     if failed := failures(convergence(fit)):
-        title += f" (NOT CONVERGED: {', '.join(row.name for row in failed)})"
+        what = "A POOR APPROXIMATION" if is_approximate(fit) else "NOT CONVERGED"
+        title += f" ({what}: {', '.join(row.name for row in failed)})"
 
     def replicates(number: int) -> Iterator[np.ndarray]:
         for _, successes in posterior_replicates(fit, number):
