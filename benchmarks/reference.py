@@ -111,8 +111,8 @@ def summary(chains: list[dict[str, np.ndarray]]) -> dict[str, Any]:
         "definition": "Posterior of models/two_pl.py with its priors, METR Time Horizon 1.1 "
         "counts; abilities sum to zero, logits. Means, standard deviations and their Monte Carlo "
         "standard errors, in the order of the data's agents and tasks.",
-        "sampler": f"nutpie on benchmarks/identified.py, {len(chains)} chains of {TUNE} warm-up draws "
-        f"and {KEPT * THIN} draws, every {THIN}th kept, target acceptance {TARGET_ACCEPT}",
+        "sampler": f"nutpie on benchmarks/identified.py, {len(chains)} chains of {TUNE} warm-up "
+        f"draws and {KEPT * THIN} draws, every {THIN}th kept, target acceptance {TARGET_ACCEPT}",
         "made_by": "python benchmarks/reference.py",
         "priors": PRIORS,
         "data": fingerprint(runs),
