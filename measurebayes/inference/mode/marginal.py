@@ -27,7 +27,8 @@ from measurebayes.inference.mode.grid import Sums
 from measurebayes.inference.mode.search import LONGEST, Search, lost, positive
 
 STEPS = 40
-CLOSE = 1e-3  # squared distance from the maximum, in posterior SDs
+CLOSE, CLOSE_SINGLE = 1e-3, 1e-2  # squared distance from the maximum, in posterior SDs
+KNOWN = 0.05  # share of a curvature that must be left when columns follow, to begin with it
 WIDE = 0.1  # of a posterior SD: what derivatives are differences over
 # Products of a factorisation above which the marginal's curvature is not taken by differences.
 DEAR = 10**9
@@ -181,7 +182,7 @@ class Marginal:
             step = -np.linalg.solve(matrix, now.slope)
             distance = float(np.sqrt(max(0.0, -step @ now.slope)))
             self._search.say(f"scales, step {number}: {distance:.2f} SD from the maximum")
-            if distance**2 < CLOSE:
+            if distance**2 < (CLOSE if self._search.grid.precise else CLOSE_SINGLE):
                 break
             step *= min(1.0, LONGEST / np.abs(step).max())
             new = self._better(now, step)
@@ -220,7 +221,7 @@ def _first_matrix(found: Found) -> np.ndarray:
     if not complete.size:
         return complete
     root = np.linalg.inv(np.linalg.cholesky(complete))
-    known = np.linalg.eigvalsh(root @ found.profile @ root.T).min() > 0.5
+    known = np.linalg.eigvalsh(root @ found.profile @ root.T).min() > KNOWN
     return found.profile if known else complete
 
 
