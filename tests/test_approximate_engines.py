@@ -160,3 +160,54 @@ def test_a_density_that_can_not_be_followed_is_not_resampled(monkeypatch):
     monkeypatch.setattr(nested, "K_LIMIT", -10.0)
     fit = mb.fit("rasch", small()[1], method="laplace", **SETTINGS)
     assert "can't be trusted" in json.loads(fit.attrs["approximation"])["text"]
+
+
+@pytest.mark.parametrize("model", ["two_pl", "three_pl", "mirt:dimensions=2", "testlet"])
+def test_factors_make_up_the_joint_density(model, metr):
+    """The parts by block and outside sum to the density of the text, in its own coordinates."""
+    import jax
+    from numpyro.infer.util import log_density
+
+    from measurebayes.backends.numpyro import numpyro_model
+
+    tasks = [str(t) for t in metr["task"].values[::12]]
+    runs = mb.subset(metr, task=tasks)
+    chosen = get_model(model)
+    blocks = Blocks(chosen, runs, chosen.priors)
+    rng = np.random.default_rng(1)
+    text = numpyro_model(chosen, runs)
+    latent = {v.name for v in blocks.variables}
+    with jax.enable_x64(True):
+        values = []
+        for _ in range(3):
+            outer = rng.normal(0, 0.3, blocks.size)
+            inner = rng.normal(0, 0.3, (blocks.length, blocks.width))
+            outside, inside = blocks.terms(outer, inner, blocks.arguments)
+            named = blocks.named(outer, inner, blocks.arguments)
+            of_text, _ = log_density(text, (), {}, {n: named[n] for n in latent})
+            flat = blocks.sites(outer, inner)
+            widths = _log_widths(blocks, flat, latent)
+            values.append(float(outside + inside.sum() - widths - of_text))
+    np.testing.assert_allclose(values, values[0], atol=1e-7)
+
+
+def _log_widths(blocks, flat, latent):
+    """Log determinant of what takes coordinates to variables, by derivatives of the text's own."""
+    import jax
+    import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
+    from numpyro.infer.util import constrain_fn
+
+    start, unravel = ravel_pytree(flat)
+
+    def variables_of(vector):
+        model = blocks._model(blocks.arguments)
+        named = constrain_fn(model, (), {}, unravel(vector), return_deterministic=True)
+        parts = []
+        for name in sorted(latent):
+            x = named[name]
+            # Sum-zero vectors have one element too many: all but the last tell them.
+            parts.append(x[..., :-1] if name in blocks.zero_sum else x)
+        return jnp.concatenate([jnp.ravel(p) for p in parts])
+
+    return jnp.linalg.slogdet(jax.jacfwd(variables_of)(start))[1]

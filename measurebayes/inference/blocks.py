@@ -276,7 +276,9 @@ class Blocks:
                 return None
             onto = biject_to(site["fn"].support)
             value = onto(free[site["name"]])
-            widened[site["name"]] = onto.log_abs_det_jacobian(free[site["name"]], value)
+            plain = isinstance(site["fn"], Auxiliary | Deviations)  # coordinates as they are
+            jacobian = 0.0 if plain else onto.log_abs_det_jacobian(free[site["name"]], value)
+            widened[site["name"]] = jacobian
             return value
 
         model = handlers.substitute(self._model(arguments), substitute_fn=chosen)
