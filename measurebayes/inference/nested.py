@@ -3,8 +3,8 @@
 Nested approximations explore the few parameters that all hangs on, and treat the many inside as
 normal given these [1]_. Inside this one integrates numerically (`blocks`), since with few attempts
 a task the mode of its parameters is far from their mean. What is left has a near-normal density;
-its draws are weighted by importance (`outside`), after which means and standard deviations are
-right up to the error of Monte Carlo, unless the weights' Pareto k says otherwise.
+its draws are weighted by importance (`outside`), and the weights' Pareto k says whether that will
+do. It doesn't see what integrals and draws inside miss: long tails of single tasks.
 
 References
 ----------
@@ -93,8 +93,8 @@ def _sentence(blocks: Blocks, explored: Explored, trusted: bool, error: float) -
     if trusted:
         return (
             f"{what}; draws were taken by weight and are worth {explored.effective:.0f} "
-            "independent ones, so that means and standard deviations are those of the posterior "
-            "to that precision. It says nothing of a second mode elsewhere."
+            "independent ones. The figure judges what is outside: it does not see long tails that "
+            "integrals and draws inside miss, nor a second mode elsewhere."
         )
     return (
         f"{what}; the weights can't be trusted, and draws are those of the normal density at the "
