@@ -33,7 +33,7 @@ def approximate(k, text="Weights of all parameters.", **options):
 @pytest.mark.parametrize(
     ("k", "passes", "words"),
     [
-        (0.31, True, "can stand for the posterior"),
+        (0.31, True, "weights of the draws can be trusted"),
         (0.7, False, "may not be those of the posterior"),
         (3.0, False, 'fit with method="nuts"'),
         (None, False, "No importance weights"),

@@ -325,7 +325,8 @@ def test_the_sentence_fits_the_size_of_the_difference(compared, difference, dse,
 
 def test_a_comparison_of_an_unconverged_fit_is_not_trusted(two_fits, compared):
     found = comparison_context(two_fits, compared, doubtful=["rasch"])
-    assert found["sentences"][0] == "This comparison can't be trusted, since the draws of rasch can't."
+    first = found["sentences"][0]
+    assert first == "This comparison can't be trusted, since the draws of rasch can't."
 
 
 @pytest.mark.parametrize("fits", [[], {}, 3, "fit.nc", [1], {"a": None}])

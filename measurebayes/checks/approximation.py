@@ -3,7 +3,8 @@
 Independent draws have no chains that could disagree: R-hat, effective sample sizes and divergences
 say nothing of them. What can go wrong is that they are draws of another distribution. Importance
 weights compare the two: the shape k of their tail is below 0.7 where weighted means can be trusted,
-and higher where the approximation misses part of the posterior [1]_. In many dimensions k is high
+and higher where the approximation misses part of the posterior [1]_. They judge what is weighted:
+the engine's own text says what that is. In many dimensions k is high
 for approximations whose means and standard deviations are useful all the same, so that a row that
 fails means: not known to be right.
 
@@ -77,7 +78,7 @@ def approximation_rows(fit: xr.DataTree) -> list[Check]:
     text = text.rstrip(".") + "."
     method = str(fit.attrs.get("method", ""))
     if k < K_LIMIT:
-        lead = f"Pareto k {k:.2f}, below {K_LIMIT}: the draws can stand for the posterior."
+        lead = f"Pareto k {k:.2f}, below {K_LIMIT}: the weights of the draws can be trusted."
     elif math.isnan(k):
         lead = "No importance weights judge these draws."
     else:
