@@ -11,7 +11,8 @@ the gain of nodes over the normal approximation in the bottom (`given_top`),
 is minus the log marginal density of the singles. The derivative of its first two terms is exact:
 with C = H^-1 and b half the derivative of the trace of C H (C held fixed), it is
 dE/ds + b_s + b_x dx/ds. The same b gives the first-order distance of the mean of the columns from
-their mode, -C b_x. The derivative of g is a difference.
+their mode, -C b_x. That the top's mode moves with the singles a little otherwise than the joint
+mode does is left out of the derivative. The derivative of g is a difference.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import numpy as np
 from measurebayes.inference.mode.bordered import Bordered, Pair
 from measurebayes.inference.mode.columns import Point
 from measurebayes.inference.mode.given_top import GivenTop, Moments
-from measurebayes.inference.mode.grid import Sums
 from measurebayes.inference.mode.search import LONGEST, Search, lost, positive
+from measurebayes.inference.mode.terms import Sums
 
 STEPS = 40
 CLOSE, CLOSE_SINGLE = 1e-3, 1e-2  # squared distance from the maximum, in posterior SDs
+BLUNT = 1.0  # distance in posterior SDs within which derivatives may miss what the density does
 KNOWN = 0.05  # share of a curvature that must be left when columns follow, to begin with it
 WIDE = 0.1  # of a posterior SD: what derivatives are differences over
 # Products of a factorisation above which the marginal's curvature is not taken by differences.
@@ -186,16 +188,20 @@ class Marginal:
                 break
             step *= min(1.0, LONGEST / np.abs(step).max())
             new = self._better(now, step)
+            if new is None and distance < BLUNT:
+                break
+            if new is None:
+                raise lost("no step of the scales raises their marginal density")
             step, change = new.point.singles - now.point.singles, new.slope - now.slope
             matrix, now = _updated(matrix, step, change), new
         return now, self._curvature(now)
 
-    def _better(self, now: Found, step: np.ndarray) -> Found:
+    def _better(self, now: Found, step: np.ndarray) -> Found | None:
         for factor in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01):
             new = self.at(now.followed(factor * step), now.inner)
             if new.value < now.value + self._search.noise:
                 return self.with_slope(new)
-        raise lost("no step of the scales raises their marginal density")
+        return None
 
     def _curvature(self, now: Found) -> np.ndarray:
         """Return the second derivative of the marginal, by differences where they are cheap.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from measurebayes.inference.mode.columns import Columns, Point
-from measurebayes.inference.mode.grid import Sums
+from measurebayes.inference.mode.terms import Sums
 from measurebayes.inference.mode.text import Text
 
 PLACES = 6  # on the way to a node, where the slope is taken

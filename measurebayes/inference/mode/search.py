@@ -10,8 +10,9 @@ import numpy as np
 from measurebayes.errors import ModelError
 from measurebayes.inference.mode.bordered import Across, Bordered
 from measurebayes.inference.mode.columns import Point
-from measurebayes.inference.mode.grid import Grid, Sums
+from measurebayes.inference.mode.grid import Grid
 from measurebayes.inference.mode.prior import Prior
+from measurebayes.inference.mode.terms import Sums
 
 ROUGH_ROUNDS = 30
 LONGEST = 1.0  # step of a number at once, in logits or natural logarithms
