@@ -5,7 +5,9 @@ python benchmarks/testlets.py coverage           # about 30 minutes
 python benchmarks/testlets.py page               # the tables of docs/dependence.md
 
 Twelve agents, twelve families of four tasks, two attempts a cell. An agent's effects on families
-have SD 0 or 1 logit; abilities are the same in every data set, everything else is drawn anew.
+have SD 0 or 1 logit; abilities are the same in every data set, everything else is drawn anew. For
+coverage there is a third kind of data, drawn as the testlet model assumes: abilities from a normal
+population, and a SD for each family from a half-normal.
 Results are kept in testlets.json after each data set, and a run goes on where it was stopped.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -31,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "testlets.json", HERE.parent / "docs" / "dependence.md"
 AGENTS, FAMILIES, TASKS, ATTEMPTS = 12, 12, 4, 2
 ABILITIES = norm.ppf((np.arange(AGENTS) + 0.5) / AGENTS)
-SDS = (0.0, 1.0)
+KINDS = {"0": "SD 0", "1": "SD 1", "drawn": "SD of each family drawn from a half-normal of scale 1"}
 MODELS = ("rasch", "testlet")
 UNITS = ("cell", "task", "family", "agent")
 PREFERRED, COVERAGE, SEED = 10, 200, 20260101
@@ -40,13 +42,16 @@ SHORT = {"draws": 250, "tune": 250, "chains": 2, "progress": False}
 PAIRS = tuple(combinations(range(AGENTS), 2))  # all: few differ by much more than expected
 
 
-def simulated(testlet_sd: float, replication: int) -> xr.Dataset:
-    """Draw one data set."""
-    rng = np.random.default_rng([SEED, int(10 * testlet_sd), replication])
+def simulated(kind: str, replication: int) -> tuple[xr.Dataset, np.ndarray]:
+    """Draw one data set; return it with the abilities behind it."""
+    rng = np.random.default_rng([SEED, 77 if kind == "drawn" else 10 * int(kind), replication])
     family = np.repeat(np.arange(FAMILIES), TASKS)
+    ability, testlet_sd = ABILITIES, np.zeros(FAMILIES) + float(kind == "1")
+    if kind == "drawn":
+        ability, testlet_sd = rng.normal(size=AGENTS), np.abs(rng.normal(size=FAMILIES))
     difficulty = rng.normal(0.0, 1.0, len(family))
     effect = rng.normal(0.0, testlet_sd, (AGENTS, FAMILIES))[:, family]
-    chance = expit(ABILITIES[:, None] + effect - difficulty)
+    chance = expit(ability[:, None] + effect - difficulty)
     agent, task = (x.ravel() for x in np.indices(chance.shape))
     cells = {
         "agent": [f"agent {i:02d}" for i in agent],
@@ -55,21 +60,23 @@ def simulated(testlet_sd: float, replication: int) -> xr.Dataset:
         "attempts": ATTEMPTS,
         "successes": rng.binomial(ATTEMPTS, chance.ravel()),
     }
-    return mb.load(pd.DataFrame(cells))
+    return mb.load(pd.DataFrame(cells)), ability
 
 
-def missing(part: str, replications: int) -> Iterator[tuple[str, int, xr.Dataset]]:
-    """Return name, replication and data of each result that is not there yet."""
+def missing(
+    part: str, replications: int, kinds: Iterable[str]
+) -> Iterator[tuple[str, int, xr.Dataset, np.ndarray]]:
+    """Return name, replication, data and abilities of each result that is not there yet."""
     for replication in range(replications):
-        for sd in SDS:
-            name = f"{sd:g}/{replication}"
+        for kind in kinds:
+            name = f"{kind}/{replication}"
             if name not in stored(RESULTS).get(part, {}):
-                yield name, replication, simulated(sd, replication)
+                yield name, replication, *simulated(kind, replication)
 
 
 def preferred() -> None:
     """By each unit: elpd of testlet less that of rasch, and its standard error."""
-    for name, replication, runs in missing("preferred", PREFERRED):
+    for name, replication, runs, _ in missing("preferred", PREFERRED, ("0", "1")):
         fits = {m: mb.fit(m, runs, seed=replication, **SETTINGS) for m in MODELS}
         found = {}
         for unit in UNITS:
@@ -83,8 +90,8 @@ def preferred() -> None:
 
 def coverage() -> None:
     """How often 95 % intervals of differences of two agents' abilities hold the truth."""
-    true = np.array([ABILITIES[i] - ABILITIES[j] for i, j in PAIRS])
-    for name, replication, runs in missing("coverage", COVERAGE):
+    for name, replication, runs, truth in missing("coverage", COVERAGE, KINDS):
+        true = np.array([truth[i] - truth[j] for i, j in PAIRS])
         found = {}
         for model in MODELS:
             fit = mb.fit(model, runs, seed=replication, **SHORT)
@@ -106,12 +113,12 @@ def page() -> None:
         "standard errors | rasch, by over two | mean gain | mean standard error |",
         "|---|---|---|---|---|---|---|",
     ]
-    for sd in SDS:
-        rows = [row for name, row in found["preferred"].items() if name.startswith(f"{sd:g}/")]
+    for kind in ("0", "1"):
+        rows = [row for name, row in found["preferred"].items() if name.startswith(f"{kind}/")]
         for unit in UNITS:
             gain, error = np.array([row[unit] for row in rows]).T
             lines.append(
-                f"| SD {sd:g} | {unit} | {(gain > 0).sum()} of {len(rows)} | "
+                f"| {KINDS[kind]} | {unit} | {(gain > 0).sum()} of {len(rows)} | "
                 f"{(gain > 2 * error).sum()} | {(gain < -2 * error).sum()} | {gain.mean():.1f} | "
                 f"{error.mean():.1f} |"
             )
@@ -120,14 +127,14 @@ def page() -> None:
         "| effects of families | model | data sets | coverage | its standard error | mean width |",
         "|---|---|---|---|---|---|",
     ]
-    for sd in SDS:
-        rows = [row for name, row in found["coverage"].items() if name.startswith(f"{sd:g}/")]
+    for kind, title in KINDS.items():
+        rows = [row for name, row in found["coverage"].items() if name.startswith(f"{kind}/")]
         for model in MODELS:
             held, width = np.array([row[model] for row in rows]).T
             share = held / len(PAIRS)
             error = share.std(ddof=1) / np.sqrt(len(rows))
             lines.append(
-                f"| SD {sd:g} | {model} | {len(rows)} | {share.mean():.3f} | {error:.3f} | "
+                f"| {title} | {model} | {len(rows)} | {share.mean():.3f} | {error:.3f} | "
                 f"{width.mean():.2f} |"
             )
     put(PAGE, "differences", "\n".join(lines))
