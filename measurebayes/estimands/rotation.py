@@ -44,7 +44,7 @@ def rotate(fit: xr.DataTree, method: str = "varimax") -> xr.Dataset:
     -------
     xarray.Dataset
         ``loading`` (chain, draw, task, dimension) in logits per standard deviation of a trait;
-        ``trait`` (chain, draw, agent, dimension), of standard deviation 1 over the agents;
+        ``trait`` (chain, draw, agent, dimension), of standard deviation 1 in its population;
         ``correlation`` of traits (dimension, other_dimension). Dimensions are ordered by the sum
         of their squared mean loadings, and signed so that these have a positive sum.
 

@@ -5,8 +5,11 @@ same when traits are mapped by any invertible matrix and loadings by its inverse
 wander among such maps, and chains differ in them, so that means of raw draws say nothing. Here each
 draw's traits are made uncorrelated with SD 1 over the agents, which leaves rotations alone. Its
 loadings are then turned to fit the mean of all draws best (orthogonal Procrustes), until that mean
-no longer changes; then all are turned together so that the mean loadings lie along their principal
-axes, the strongest first, with positive sums.
+no longer changes.
+
+A last map is the same for all draws. Traits that are uncorrelated in their population are not quite
+so in a few agents. The map makes their population's mean covariance that of uncorrelated traits of
+SD 1, and takes mean loadings to their principal axes, the strongest first, with positive sums.
 
 What a model states of its dimensions as it was sampled (standard deviations of traits) belongs to
 the axes as they were. It is kept on an axis of its own, and the map is kept with it, so that the
@@ -30,6 +33,7 @@ import xarray as xr
 AXES = "axes"  # (chain, draw, sampled_dimension, dimension): loadings @ axes = aligned
 SAMPLED = "sampled_"  # before the name of the axis as it was sampled
 LEAST = 1e-12  # of a variance, relative to the largest: a dimension that is switched off has none
+FURTHEST = 4.0  # factor between variances in the population and over the agents
 MOST_TURNS = 100
 SETTLED = 1e-8  # change of the mean loadings, relative to their size, at which turning ends
 
@@ -47,16 +51,15 @@ def align(posterior: xr.Dataset, rotated: Sequence[str]) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The same, with traits (other row, axis), uncorrelated and of mean square 1 in every draw,
-        and loadings (row, axis) for these; other arrays along their axis on an axis
-        ``sampled_<name>``, and ``axes`` (chain, draw, sampled_<name>, <name>).
+        The same, with traits (other row, axis) in standard deviations and loadings (row, axis) for
+        one; other arrays along their axis on an axis ``sampled_<name>``, and ``axes`` (chain, draw,
+        sampled_<name>, <name>).
     """
     loading, trait = rotated
     axis = str(posterior[loading].dims[-1])
     raw = {name: _last(posterior[name], axis) for name in rotated}
-    standard = _standardised(_stacked(raw[trait]))
-    axes = standard @ orientation(_stacked(raw[loading]) @ standard)
-    onto = {loading: axes, trait: np.swapaxes(np.linalg.inv(axes), -1, -2)}
+    axes = common_axes(_stacked(raw[loading]), _stacked(raw[trait]))
+    onto = {loading: axes, trait: np.linalg.inv(axes).mT}
     others = [str(n) for n, x in posterior.items() if axis in x.dims and n not in rotated]
     named = {
         n: posterior[n].drop_vars(axis, errors="ignore").rename({axis: SAMPLED + axis})
@@ -92,7 +95,7 @@ def as_sampled(posterior: xr.Dataset, rotated: Sequence[str] = ()) -> xr.Dataset
     found = posterior.drop_vars([AXES, *others, sampled], errors="ignore")
     found = found.assign(named).assign_coords({axis: labels})
     loading, trait = rotated
-    back = {loading: np.linalg.inv(axes.values), trait: np.swapaxes(axes.values, -1, -2)}
+    back = {loading: np.linalg.inv(axes.values), trait: axes.values.mT}
     for name, matrix in back.items():
         found[name] = (posterior[name].dims, posterior[name].values @ matrix)
     row = str(found[trait].dims[-2])
@@ -102,7 +105,7 @@ def as_sampled(posterior: xr.Dataset, rotated: Sequence[str] = ()) -> xr.Dataset
 
 def _standardised(traits: np.ndarray) -> np.ndarray:
     """Matrices whose inverse transposed makes draws (draw, row, axis) uncorrelated, of SD 1."""
-    values, vectors = np.linalg.eigh(np.swapaxes(traits, -1, -2) @ traits / traits.shape[-2])
+    values, vectors = np.linalg.eigh(traits.mT @ traits / traits.shape[-2])
     least = np.maximum(LEAST * values[..., -1:], np.finfo(float).tiny)
     return vectors * np.sqrt(np.maximum(values, least))[..., None, :]
 
@@ -112,13 +115,37 @@ def _last(x: xr.DataArray, axis: str) -> xr.DataArray:
     return x.transpose("chain", "draw", ..., axis)
 
 
+def common_axes(loadings: np.ndarray, traits: np.ndarray) -> np.ndarray:
+    """Matrices that bring draws of loadings to the same axes; inverse transposed, those of traits.
+
+    Parameters
+    ----------
+    loadings
+        Draws (draw, row, dimension).
+    traits
+        Draws (draw, other row, dimension), uncorrelated in their population.
+
+    Returns
+    -------
+    numpy.ndarray
+        (draw, dimension, dimension): ``loadings @ axes``.
+    """
+    axes = _standardised(traits)
+    axes = axes @ orientation(loadings @ axes)
+    spread = np.sqrt(np.mean(traits**2, axis=-2))[..., None] * np.linalg.inv(axes).mT
+    values, vectors = np.linalg.eigh(np.mean(spread.mT @ spread, axis=0))
+    # With hardly more agents than dimensions, correlations of the few say nothing.
+    onto = (vectors * np.sqrt(np.clip(values, 1.0 / FURTHEST, FURTHEST))) @ vectors.T
+    return axes @ onto @ _principal(np.mean(loadings @ axes, axis=0) @ onto)
+
+
 def orientation(loadings: np.ndarray) -> np.ndarray:
     """Rotations that bring draws of loadings to one orientation.
 
     Parameters
     ----------
     loadings
-        Draws (draw, task, dimension).
+        Draws (draw, row, dimension).
 
     Returns
     -------
@@ -133,9 +160,13 @@ def orientation(loadings: np.ndarray) -> np.ndarray:
         mean = new
         if change <= SETTLED * np.linalg.norm(mean):
             break
-    principal = np.linalg.svd(mean, full_matrices=False)[2].T
-    signs = np.where(np.sum(mean @ principal, axis=0) < 0.0, -1.0, 1.0)
-    return rotation @ (principal * signs)
+    return rotation @ _principal(mean)
+
+
+def _principal(loadings: np.ndarray) -> np.ndarray:
+    """Rotation of loadings (row, dimension) to principal axes with positive sums."""
+    axes = np.linalg.svd(loadings, full_matrices=False)[2].T
+    return axes * np.where(np.sum(loadings @ axes, axis=0) < 0.0, -1.0, 1.0)
 
 
 def procrustes(matrices: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -153,7 +184,7 @@ def procrustes(matrices: np.ndarray, target: np.ndarray) -> np.ndarray:
     numpy.ndarray
         (..., dimension, dimension); reflections are allowed.
     """
-    left, _, right = np.linalg.svd(np.swapaxes(matrices, -1, -2) @ target)
+    left, _, right = np.linalg.svd(matrices.mT @ target)
     return left @ right
 
 
