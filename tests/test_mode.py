@@ -11,6 +11,7 @@ from scipy.special import expit
 import measurebayes as mb
 from measurebayes.backends.simulate import Variable
 from measurebayes.errors import InputError
+from measurebayes.inference.mode import marginal
 from measurebayes.inference.mode.bordered import Across, Bordered
 from measurebayes.inference.mode.columns import Columns
 from measurebayes.program.registry import get_model
@@ -206,16 +207,23 @@ def test_abilities_are_at_the_mode_that_a_plain_optimiser_finds():
 
 
 @pytest.mark.slow
-def test_standard_errors_are_those_of_repeated_simulation():
-    runs, true = table(150, 500, 0.3, seed=3)
+@pytest.mark.parametrize("large", [False, True])
+def test_standard_errors_are_those_of_repeated_simulation(large, monkeypatch):
+    agents, tasks = (500, 1_000) if large else (150, 500)
+    if large:  # as tables of millions of cells are fitted
+        monkeypatch.setattr(marginal, "LARGE", 0)
+    runs, true = table(agents, tasks, 0.3, seed=3)
     fit = mb.fit("two_pl", runs, method="map", draws=500, chains=2, progress=False)
     posterior = fit["posterior"].to_dataset()
     for name, value in true.items():
         draws = np.log(posterior[name]) if name == "discrimination" else posterior[name]
         value = np.log(value) if name == "discrimination" else value
         mean, sd = (getattr(draws, f)(("chain", "draw")).values for f in ("mean", "std"))
-        # 150 abilities share a unit, so that their errors go together in one data set
+        # abilities share a unit, so that their errors go together in one data set
         assert np.sqrt(np.mean(((mean - value) / sd) ** 2)) == pytest.approx(1.0, abs=0.2)
+    spread = posterior["log_discrimination_sd"]
+    distance = float(spread.mean()) - np.log(true["discrimination"]).std()
+    assert abs(distance) < 3.0 * float(spread.std())
     assert json.loads(fit.attrs["approximation"])["text"]
 
 

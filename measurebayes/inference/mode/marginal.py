@@ -34,6 +34,8 @@ KNOWN = 0.05  # share of a curvature that must be left when columns follow, to b
 WIDE = 0.1  # of a posterior SD: what derivatives are differences over
 # Products of a factorisation above which the marginal's curvature is not taken by differences.
 DEAR = 10**9
+# The same above which only the energy is looked at: hundreds of cells for each column.
+LARGE = 10**10
 
 
 @dataclass
@@ -109,21 +111,12 @@ class Marginal:
     def _differentiate(self, found: Found, sums: Sums, given: Moments) -> None:
         """Put in the derivative of the marginal, and what goes with it."""
         point, inner = found.point, found.inner
-        follow = _stacked(
-            [
-                inner.solve((-sums.top_single[:, i], -sums.bottom_single[:, i]))
-                for i in range(point.singles.size)
-            ],
-            point,
-        )
+        follow, profile = _following(point, inner, sums)
         bent = self._bent(point, inner)
-        slope, profile = sums.slope.singles + bent.singles, sums.single.copy()
+        slope = sums.slope.singles + bent.singles
         total = bent.moved(sums.slope)  # the energy is not least in the top: see `Search.mode`
-        for across, moves, pull in zip(
-            (sums.top_single, sums.bottom_single), follow, (total.top, total.bottom), strict=True
-        ):
+        for moves, pull in zip(follow, (total.top, total.bottom), strict=True):
             slope += np.einsum("ske,ke->s", moves, pull)
-            profile += np.einsum("rke,kse->rs", moves, across)
         shift = inner.solve((-total.top, -total.bottom))
         if len(self._given_top.nodes):
             shift = shift[0], given.mean + inner.follow(shift[0])
@@ -178,6 +171,8 @@ class Marginal:
 
     def best(self, start: Point) -> tuple[Found, np.ndarray]:
         """Return where the marginal of the singles is largest, and its second derivative there."""
+        if self._columns.size_of_top**2 * self._columns.lengths[1] > LARGE:
+            return self._of_large(start)
         now = self.with_slope(self.at(self._search.rough(start)))
         matrix = _first_matrix(now)
         for number in range(1, STEPS + 1):
@@ -195,6 +190,31 @@ class Marginal:
             step, change = new.point.singles - now.point.singles, new.slope - now.slope
             matrix, now = _updated(matrix, step, change), new
         return now, self._curvature(now)
+
+    def _of_large(self, start: Point) -> tuple[Found, np.ndarray]:
+        """Return the same where each number of a column rests on hundreds of cells.
+
+        Nodes add nothing there, and of H only what is not shared among elements matters to its
+        determinant's derivative: a look at the marginal needs no new factorisation.
+        """
+        search = self._search
+        point, inner = search.joint_mode(search.rough(start))
+        for number in range(1, STEPS + 1):
+            point, inner, sums, bent = search.middle(point, inner)
+            follow, profile = _following(point, inner, sums)
+            profile, slope = positive(profile), sums.slope.singles + bent.singles
+            root = np.linalg.cholesky(np.linalg.inv(sums.bottom.transpose(2, 0, 1)))
+            shift = np.zeros_like(point.top), np.zeros_like(point.bottom)
+            found = Found(
+                point, sums.value, slope, inner, follow, shift, root, sums.single, profile
+            )
+            step = -np.linalg.solve(profile, slope)
+            distance = float(-step @ slope)
+            search.say(f"scales, step {number}: {np.sqrt(distance):.2f} SD from the maximum")
+            if distance < CLOSE_SINGLE:
+                return found, profile
+            point = found.followed(step * min(1.0, LONGEST / np.abs(step).max()))
+        raise lost("the scales do not settle")
 
     def _better(self, now: Found, step: np.ndarray) -> Found | None:
         for factor in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01):
@@ -219,6 +239,21 @@ class Marginal:
             rows.append((ends[0] - ends[1]) / (2.0 * width))
         matrix = np.array(rows)
         return positive((matrix + matrix.T) / 2)
+
+
+def _following(point: Point, inner: Bordered, sums: Sums) -> tuple[Pair, np.ndarray]:
+    """Return how the columns' mode moves with the singles, and the energy's curvature in these."""
+    follow = _stacked(
+        [
+            inner.solve((-sums.top_single[:, i], -sums.bottom_single[:, i]))
+            for i in range(point.singles.size)
+        ],
+        point,
+    )
+    profile = sums.single.copy()
+    for across, moves in zip((sums.top_single, sums.bottom_single), follow, strict=True):
+        profile += np.einsum("rke,kse->rs", moves, across)
+    return follow, profile
 
 
 def _first_matrix(found: Found) -> np.ndarray:

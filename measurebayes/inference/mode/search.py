@@ -22,6 +22,7 @@ NEAR = 1e-7  # squared distance from the mode, in posterior SDs, a parameter
 FLOOR = 1e-4  # of the largest eigenvalue of an element's second derivative
 SETTLED = 1e-12  # the same, of the bottom given the top
 MOVED = 1e-3  # squared distance that matters little
+CLOSE = 1e-2  # squared distance of all columns together, in posterior SDs
 # What single precision can resolve: the same as SETTLED, and differences of the energy.
 SETTLED_SINGLE, NOISE_SINGLE = 1e-8, 0.1
 TOP_STEPS = 60
@@ -102,6 +103,23 @@ class Search:
         step = -np.linalg.solve(positive(sums.single), slope)
         return np.clip(step, -LONGEST, LONGEST)
 
+    def bent_apart(self, sums: Sums, point: Point) -> Point:
+        """Return the slope of half the log determinant, elements being independent.
+
+        What they share are a few directions among thousands.
+        """
+        top, bottom = (_inverses(x) for x in (sums.top, sums.bottom))
+        grid = self.grid
+        shape = (*point.top.shape, len(point.bottom))
+
+        def spread(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            below = bottom[..., grid.part(block)]
+            return below, top, np.zeros((*shape, below.shape[-1]), grid.dtype)
+
+        self.passes += 1
+        slope = grid.bent(point, spread, whole=True)
+        return slope.moved(self.prior.bent(point, top, bottom))
+
     # -- the mode --------------------------------------------------------------------------------
 
     def mode(self, point: Point, inner: Bordered | None) -> tuple[Point, Bordered, Sums]:
@@ -119,7 +137,7 @@ class Search:
             The second derivative near there, if it is known.
         """
         if inner is None:
-            point, inner = self._joint_mode(point)
+            point, inner = self.joint_mode(point)
         now = self._integrated(point)
         past: list[tuple[np.ndarray, np.ndarray]] = []
         for _ in range(TOP_STEPS):
@@ -198,7 +216,7 @@ class Search:
                 break
         return point
 
-    def _joint_mode(self, point: Point) -> tuple[Point, Bordered]:
+    def joint_mode(self, point: Point) -> tuple[Point, Bordered]:
         """Return where the energy is nearly least, and its second derivative close to there."""
         point, inner = self._factorised(point)
         before = np.inf
@@ -217,6 +235,40 @@ class Search:
             step = Point(*found, np.zeros_like(point.singles))
             point, before = self._stepped(point, step, value), distance
         return point, inner
+
+    def middle(self, point: Point, inner: Bordered) -> tuple[Point, Bordered, Sums, Point]:
+        """Return where energy and half the log determinant of its second derivative are least.
+
+        Where thousands of elements give way a little in one direction, as all do when abilities
+        stretch, the mass lies there and not at the mode of the joint density. Returned with it are
+        the second derivative of the energy close to there, factorised; the derivatives of the
+        energy there; and those of half the log determinant.
+
+        Parameters
+        ----------
+        point
+            Where to begin.
+        inner
+            The second derivative of the energy near there.
+        """
+        before, nothing = np.inf, np.zeros_like(point.singles)
+        for _ in range(NEWTON_STEPS):
+            sums = self.second(point, observed=True)
+            bent = self.bent_apart(sums, point)
+            total = sums.slope.moved(bent)
+            step = inner.solve((-total.top, -total.bottom))
+            pulls = zip((total.top, total.bottom), step, strict=True)
+            distance = -sum(float(np.sum(a * b)) for a, b in pulls)
+            if distance < CLOSE:
+                return point, inner, sums, bent
+            if distance > 0.3 * before:  # the matrix is that of a place too far from here
+                point, inner = self._factorised(point)
+                before = np.inf
+                continue
+            longest = max(np.abs(x).max(initial=0.0) for x in step)
+            factor = min(1.0, LONGEST / max(longest, LONGEST))
+            point, before = point.moved(Point(*step, nothing), factor), distance
+        raise lost("no middle of the columns was found")
 
     def _pull(self, point: Point, bottom: np.ndarray) -> Point:
         """Return the slope of half the log determinant of the bottom's second derivative."""
