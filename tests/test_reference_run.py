@@ -52,7 +52,9 @@ def test_default_fit_agrees_with_the_reference_run(metr_two_pl, statistic):
     z = np.abs(differences(metr_two_pl["posterior"].to_dataset()[names], statistic))
     assert z.size == 483
     shares = [float(np.mean(z < bound)) for bound in (1, 2, 3)]
-    assert shares[0] > 0.55, shares  # 0.68 if all is right
-    assert shares[1] > 0.90, shares  # 0.954
-    assert shares[2] > 0.985, shares  # 0.997
+    # 0.68, 0.954 and 0.997 on average over fits. In one they go together: an error of 1.5 in the
+    # direction in which all abilities and difficulties stretch is in every one of them.
+    assert shares[0] > 0.4, shares
+    assert shares[1] > 0.8, shares
+    assert shares[2] > 0.985, shares
     assert z.max() < norm.isf(0.001 / (2 * 966)), (shares, z.max())

@@ -28,17 +28,12 @@ import numpy as np
 
 # Most parameters on top: each costs a row of W and L.
 TOP_LIMIT = 400
-# Where a scale may be nearly zero, the posterior has a neck that steps chosen for its wide part
-# do not enter: they are made so much shorter then. It is unlikely where the SD of the logarithm of
-# every scale is below the limit.
-CAREFUL_STEP = 0.7
-UNCERTAIN_LOG_SCALE = 0.3
 # Above this number of parameters the second derivative is not formed, and the shear is zero.
 HESSIAN_LIMIT = 3000
 
 Sites = Mapping[str, Any]
-#: L: root (top, top); W: shear (bottom, top); d: scale (bottom,); the centre of the mass, in
-#: positions of the sampler, NaN where it is not known; and what to multiply steps by.
+#: L: root (top, top); W: shear (bottom, top); d: scale (bottom,); and the centre of the mass, in
+#: positions of the sampler, NaN where it is not known.
 Geometry = dict[str, np.ndarray]
 
 
@@ -195,7 +190,6 @@ class Split:
             "shear": np.zeros((bottom, top)),
             "scale": np.ones(bottom),
             "centre": np.full(top + bottom, np.nan),
-            "step": np.asarray(CAREFUL_STEP),
         }
 
     def geometry(self, hessian: np.ndarray) -> Geometry | None:

@@ -10,12 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from measurebayes.inference.centring import recentred
-from measurebayes.inference.geometry import (
-    CAREFUL_STEP,
-    HESSIAN_LIMIT,
-    UNCERTAIN_LOG_SCALE,
-    curved_up,
-)
+from measurebayes.inference.geometry import HESSIAN_LIMIT, curved_up
 from measurebayes.inference.nuts import BLOCK, Arguments, Engine, Records
 
 STAGES = (100, 400)  # draws, of which the second half is looked at
@@ -79,15 +74,7 @@ def _learned(
     if geometry is None:
         return {**chosen, "geometry": split.plain()}, flat[-1]
     geometry["centre"] = split.position(flat.mean(axis=0), geometry)
-    geometry["step"] = np.asarray(CAREFUL_STEP if _may_vanish(engine, flat) else 1.0)
     return {**chosen, "geometry": geometry}, split.position(flat[-1], geometry)
-
-
-def _may_vanish(engine: Engine, flat: np.ndarray) -> bool:
-    """Tell whether a scale of the model may be nearly zero, from draws of its logarithm."""
-    logs = engine.split.sites(flat)
-    scales = [v.name for v in engine.variables if v.family in ("half_normal", "exponential")]
-    return any(np.max(logs[name].std(axis=0)) > UNCERTAIN_LOG_SCALE for name in scales)
 
 
 def _recentred(
