@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Most parameters on top: each costs a row of W and L.
-TOP_LIMIT = 400
+# Most parameters on top (five traits of 60 agents): each costs a row of W and L.
+TOP_LIMIT = 320
 # Above this number of parameters the second derivative is not formed, and the shear is zero.
 HESSIAN_LIMIT = 3000
 
