@@ -168,9 +168,9 @@ class Engine:
             ),
         }
         if size <= HESSIAN_LIMIT:
-            self._probes = self.split.probes()
+            self.probes = self.split.probes()
             second = partial(hessian_products, jax.grad(self._energy), self._expected)
-            programs["products"] = jax.jit(second).lower(self._probes, position, example)
+            programs["products"] = jax.jit(second).lower(self.probes, position, example)
         self.run = compiled(programs)
         self.state_structure = jax.tree.structure(state)
         self.compile_seconds = time.perf_counter() - started
@@ -313,7 +313,7 @@ class Engine:
     def hessian(self, point: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Return the expected second derivative of the energy (all, all) at parameters."""
         with jax.enable_x64(True):
-            products = self.run["products"](self._probes, point, arguments)
+            products = self.run["products"](self.probes, point, arguments)
             return self.split.assembled(np.asarray(products))
 
     def constrain(self, flat: np.ndarray, arguments: Arguments) -> dict[str, np.ndarray]:

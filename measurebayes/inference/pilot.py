@@ -65,7 +65,7 @@ def _learned(
 ) -> tuple[Arguments, np.ndarray]:
     """Choose centring and geometry from draws; and return the last one's position in them."""
     split, size = engine.split, flat.shape[1]
-    cheap = min(PRODUCTS // len(split.probes()), EIGEN_OPERATIONS // size**3)
+    cheap = min(PRODUCTS // len(engine.probes), EIGEN_OPERATIONS // size**3)
     number = int(np.clip(cheap, 4, POINTS))
     at = np.linspace(0, len(flat) - 1, number).astype(int)
     chosen, flat = _recentred(engine, flat, at, arguments)

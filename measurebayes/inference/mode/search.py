@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from measurebayes.errors import ModelError
-from measurebayes.inference.mode.bordered import Across, Bordered
+from measurebayes.inference.mode.bordered import Across, Bordered, Pair
 from measurebayes.inference.mode.columns import Point
 from measurebayes.inference.mode.grid import Grid
 from measurebayes.inference.mode.prior import Prior
@@ -223,9 +223,7 @@ class Search:
         for _ in range(NEWTON_STEPS):
             value, slope = self.slopes(point)
             found = inner.solve((-slope.top, -slope.bottom))
-            distance = -sum(
-                float(np.sum(a * b)) for a, b in zip((slope.top, slope.bottom), found, strict=True)
-            )
+            distance = _squared_distance(slope, found)
             if distance < MOVED * self.prior.columns.number:
                 break
             if distance > 0.1 * before:  # the matrix is that of a place too far from here
@@ -257,8 +255,7 @@ class Search:
             bent = self.bent_apart(sums, point)
             total = sums.slope.moved(bent)
             step = inner.solve((-total.top, -total.bottom))
-            pulls = zip((total.top, total.bottom), step, strict=True)
-            distance = -sum(float(np.sum(a * b)) for a, b in pulls)
+            distance = _squared_distance(total, step)
             if distance < CLOSE:
                 return point, inner, sums, bent
             if distance > 0.3 * before:  # the matrix is that of a place too far from here
@@ -303,19 +300,22 @@ class Search:
         sums = self.grid.full(point, lambda block, x: blocks.append(x)) + self.prior.sums(point)
         return sums, Across(blocks, self.grid.part, point.top.shape, point.bottom.shape)
 
-    def _bordered(self, sums: Sums, across: Across) -> Bordered:
-        return Bordered(self.prior.columns, sums.top, sums.bottom, across)
-
     def _factorised(self, point: Point) -> tuple[Point, Bordered]:
         """Return the second derivative in the columns, factorised; where it has none, go on."""
         for _ in range(NEWTON_STEPS):
             sums, across = self._full(point)
             try:
-                return point, self._bordered(sums, across)
+                return point, Bordered(self.prior.columns, sums.top, sums.bottom, across)
             except np.linalg.LinAlgError:
                 for which in (0, 1):
                     point = point.moved(self._own_step(self.second(point), which))
         raise lost("the energy does not curve up around its lowest place")
+
+
+def _squared_distance(slope: Point, step: Pair) -> float:
+    """Return the squared distance of a Newton step, in units of the second derivative behind it."""
+    pulls = zip((slope.top, slope.bottom), step, strict=True)
+    return -sum(float(np.sum(a * b)) for a, b in pulls)
 
 
 def _two_loops(
