@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from measurebayes.checks.rows import Check
+from measurebayes.inference.approximate import K_LIMIT
 
 NAME = "approximation"
-K_LIMIT = 0.7
 ATTRIBUTE = "approximation"
 
 

@@ -13,6 +13,8 @@ from measurebayes.backends.simulate import prior_draw
 from measurebayes.inference.results import labelled_draws
 from measurebayes.program.registry import ModelFile
 
+K_LIMIT = 0.7  # Pareto k of importance weights below which weighted means can be trusted
+
 
 class Approximation(NamedTuple):
     """How draws were made and what they are worth.

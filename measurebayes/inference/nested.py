@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from measurebayes.inference.approximate import Approximation, labelled_result
+from measurebayes.inference.approximate import K_LIMIT, Approximation, labelled_result
 from measurebayes.inference.blocks import Blocks
 from measurebayes.inference.compiling import compiled
 from measurebayes.inference.inside import Inside
 from measurebayes.inference.nodes import nodes_of
-from measurebayes.inference.outside import K_LIMIT, Explored, Proposal, explore, mode_of, resampled
+from measurebayes.inference.outside import Explored, Proposal, explore, mode_of, resampled
 from measurebayes.inference.progress import working
 from measurebayes.inference.starts import settled
 from measurebayes.program.registry import ModelFile

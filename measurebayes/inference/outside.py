@@ -22,7 +22,6 @@ from scipy.special import gammaln, logsumexp
 from measurebayes.errors import ModelError
 from measurebayes.inference.geometry import positive
 
-K_LIMIT = 0.7  # below, weighted means can be trusted
 DEGREES = 7.0  # of freedom of the t distribution
 FIRST = 400  # draws of each round before the one that is kept
 FIRST_ROUNDS = 5  # at most; fewer where the weights are good

@@ -22,9 +22,9 @@ import numpy as np
 import xarray as xr
 
 from measurebayes.errors import InputError
-from measurebayes.inference.approximate import Approximation, labelled_result
+from measurebayes.inference.approximate import K_LIMIT, Approximation, labelled_result
 from measurebayes.inference.blocks import Blocks
-from measurebayes.inference.outside import K_LIMIT, resampled, smoothed
+from measurebayes.inference.outside import resampled, smoothed
 from measurebayes.inference.progress import working
 from measurebayes.inference.starts import settled
 from measurebayes.program.registry import ModelFile
